@@ -270,7 +270,7 @@ QUARRY_SLOW void progress(rank_state& rank, request* until) {
 }
 
 QUARRY_SLOW void look_around(rank_state& rank, request* until) {
-  progress(rank, until);
+  progress(rank, rank.schedules == nullptr ? until : nullptr);
   if (rank.schedules != nullptr) (void)advance_schedules(rank);
 }
 

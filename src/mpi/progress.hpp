@@ -335,7 +335,7 @@ class long_work {
 QUARRY_SLOW bool advance_schedules(rank_state& rank);
 
 /// Takes messages, and advances collective operations. For calls that look and do not wait.
-/// `until`: as in `progress`.
+/// `until`: as in `progress`, but these operations may need all messages.
 QUARRY_SLOW void look_around(rank_state& rank, request* until = nullptr);
 
 /// Waits until `is_done()` for something that other ranks do whenever they make progress: that they

@@ -8,16 +8,17 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <vector>
 
 namespace quarry::test {
 namespace probe_test {
 
-void send_to_itself(int value, int tag) { MPI_Send(&value, 1, MPI_INT, 0, tag, MPI_COMM_WORLD); }
+void send_to_first(int value, int tag) { MPI_Send(&value, 1, MPI_INT, 0, tag, MPI_COMM_WORLD); }
 
 int receive(int tag) {
   int value = -1;
-  MPI_Recv(&value, 1, MPI_INT, 0, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  MPI_Recv(&value, 1, MPI_INT, MPI_ANY_SOURCE, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   return value;
 }
 
@@ -41,7 +42,7 @@ void expect_found(bool waits, int tag, int found_tag, int count) {
 TEST(Probe, TheMessageStaysInTheMailbox) {
   for (bool const waits : {true, false}) {
     run_everywhere(1, [&] {
-      for (int tag = 0; tag < 3; ++tag) send_to_itself(10 + tag, tag);
+      for (int tag = 0; tag < 3; ++tag) send_to_first(10 + tag, tag);
       expect_found(waits, 0, 0, 1);
       expect_found(waits, 0, 0, 1);  // again
       EXPECT_EQ(mpi::self().unexpected_first, nullptr);
@@ -57,8 +58,8 @@ TEST(Probe, TheMessageStaysInTheMailbox) {
 TEST(Probe, AnUnexpectedMessageCameBeforeThoseInTheMailbox) {
   for (bool const waits : {true, false}) {
     run_everywhere(1, [&] {
-      send_to_itself(7, 5);
-      send_to_itself(8, 9);
+      send_to_first(7, 5);
+      send_to_first(8, 9);
       expect_found(waits, 9, 9, 1);  // message 5 is unexpected now
       expect_found(waits, MPI_ANY_TAG, 5, 1);
       EXPECT_EQ(receive(MPI_ANY_TAG), 7);
@@ -75,7 +76,7 @@ TEST(Probe, ALongMessageComesBeforeALaterShortOne) {
       std::vector<int> got(3000);
       MPI_Request request;
       MPI_Isend(sent.data(), 3000, MPI_INT, 0, 2, MPI_COMM_WORLD, &request);
-      send_to_itself(8, 3);
+      send_to_first(8, 3);
       expect_found(waits, MPI_ANY_TAG, 2, 3000);
       expect_found(waits, 3, 3, 1);
       MPI_Recv(got.data(), 3000, MPI_INT, 0, MPI_ANY_TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -114,7 +115,7 @@ TEST(Probe, NeedsNoMemory) {
         [&] {
           full_heap const full;
           for (int round = 0; round < 10; ++round) {
-            send_to_itself(round, 1);
+            send_to_first(round, 1);
             expect_found(waits, 1, 1, 1);
             EXPECT_EQ(receive(1), round);
           }
@@ -136,6 +137,31 @@ TEST(Probe, OfNoProcessIsDoneAtOnce) {
     EXPECT_EQ(flag, 1);
     EXPECT_EQ(status.MPI_SOURCE, MPI_PROC_NULL);
   });
+}
+
+/// Rank 2 needs what rank 0 makes of a part of rank 1, which lies behind the message.
+TEST(Probe, CollectiveOperationsGoOnBehindTheMessageThatItFinds) {
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    std::atomic<bool> has_begun{false}, has_ended{false};
+    auto const result = run_on_fibers(4, seed, [&] {
+      MPI_Request request;
+      int const own = rank_in(MPI_COMM_WORLD);
+      int sum = 0, flag = 0;
+      while (own == 1 && !has_begun)
+        MPI_Iprobe(0, 9, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);  // lets others run
+      if (own == 1) send_to_first(7, 1);
+      MPI_Iallreduce(&own, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+      if (own == 0) has_begun = true;
+      for (int i = 0; own == 0 && i < 100'000 && !has_ended; ++i)
+        MPI_Iprobe(1, 1, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+      EXPECT_TRUE(own != 0 || has_ended);
+      MPI_Wait(&request, MPI_STATUS_IGNORE);
+      EXPECT_EQ(sum, 6);
+      if (own == 2) has_ended = true;
+      EXPECT_EQ(own == 0 ? receive(1) : 7, 7);
+    });
+    EXPECT_EQ(result.failure, "");
+  }
 }
 
 /// Ranks send to random ranks with random tags; the receiver probes, allocates and receives.
