@@ -384,7 +384,8 @@ QUARRY_HD void wait_for_message(rank_state& rank, wait_reason const& reason,
   });
 }
 
-/// Waits until the receive is done. Takes no messages after that.
+/// Waits until the receive is done. Takes no messages after that, unless a nonblocking collective
+/// operation is in progress.
 QUARRY_HD inline void wait_for_receive(rank_state& rank, wait_reason const& reason,
                                        request& wanted) {
   wait_for_message(rank, reason, [&] { return wanted.is_done != 0; }, &wanted);

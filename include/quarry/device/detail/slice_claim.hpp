@@ -46,8 +46,7 @@ class slice_claim {
   /// Of `segment` and another random segment of the class, the one with fewer free slices, but at
   /// least `count`. So segments with few allocations lose them over time, become free, and can
   /// serve any class. Only in small heaps, and where a segment has few blocks, whose states count
-  /// its free slices: with segments of 16 MiB, a choice for one class of 36 made a heap in use of
-  /// all of them a third slower.
+  /// its free slices. (Rejected: a choice in all heaps. It made churn slower.)
   QUARRY_SLOW static std::uint32_t fuller_of_two(heap_state& state, size_class id,
                                                  std::uint32_t count, std::uint32_t segment,
                                                  std::uint32_t random) {
