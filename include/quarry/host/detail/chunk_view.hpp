@@ -148,7 +148,8 @@ struct chunk_view {
       chunk_array const* const array = chunks.load_acquire();
       if (loaded == nullptr || array == nullptr) return {};
       auto const is_below = [&](chunk_id id) {
-        return array->at(id) != nullptr && array->at(id)->base.load_acquire() <= address;
+        chunk const* const each = array->at(id);  // once: it may become null meanwhile
+        return each != nullptr && each->base.load_acquire() <= address;
       };
       std::uint32_t const number = loaded->last_large(address, is_below);
       if (chunk const* const source = number == 0 ? nullptr : array->at(number - 1)) {
