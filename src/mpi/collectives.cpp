@@ -80,7 +80,7 @@ QUARRY_SLOW int check(rank_state& rank, MPI_Comm handle, std::int64_t count, MPI
 
 QUARRY_SLOW void broadcast_bytes(rank_state& rank, membership& among, void* data, bytes size,
                                  std::uint32_t root, call which) {
-  if (meets(among) && size <= meeting::part_bytes) {
+  if (meets(among) && size <= best_broadcast(among)) {
     (void)broadcast_small(rank, among, data, static_cast<std::uint32_t>(size), root, which);
     return;
   }
@@ -165,12 +165,12 @@ QUARRY_SLOW int broadcast_any(void* data, int count, MPI_Datatype type, int root
   auto const from = static_cast<std::uint32_t>(root);
   bool const is_root = among->rank == from;
   bool const is_whole = is_dense(rank, type);
-  if (meets(*among) && size <= meeting::part_bytes) {  // the type may be dense on other ranks
-    alignas(16) char packed[meeting::part_bytes];
-    if (!is_whole) pack(rank, packed, data, static_cast<bytes>(count), type);
-    int const error = broadcast_small(rank, *among, is_whole ? data : packed,
+  if (meets(*among) && size <= best_broadcast(*among)) {  // the type may be dense on other ranks
+    own_scratch packed{rank, is_whole ? 0 : size};
+    if (!is_whole) pack(rank, packed.data(), data, static_cast<bytes>(count), type);
+    int const error = broadcast_small(rank, *among, is_whole ? data : packed.data(),
                                       static_cast<std::uint32_t>(size), from, call::bcast);
-    if (!is_whole && !is_root) unpack(rank, data, type, packed, size);
+    if (!is_whole && !is_root) unpack(rank, data, type, packed.data(), size);
     return error == MPI_SUCCESS ? error
                                 : fail(rank, communicator, error, "MPI_Bcast", "count", count);
   }
@@ -196,45 +196,49 @@ QUARRY_SLOW int finish_broadcast(void* data, int count, MPI_Datatype type, int r
                                  MPI_Comm communicator, int error, meeting::unfinished rest) {
   if (!rest.has_arrived) return broadcast_any(data, count, type, root, communicator);
   if (error == MPI_SUCCESS)
-    error =
-        meeting::finish_broadcast(own_rank() == static_cast<std::uint32_t>(root) ? nullptr : data,
-                                  small_size(count, type), call::bcast, rest);
+    error = meeting::finish_broadcast(
+        own_rank() == static_cast<std::uint32_t>(root) ? nullptr : data,
+        small_size(count, type, meeting::max_broadcast), call::bcast, rest);
   join_lanes();
   return error == MPI_SUCCESS ? error
                               : fail(self(), communicator, error, "MPI_Bcast", "count", count);
 }
 
-/// Reduces a few numbers of all ranks, each in a meeting. `received` is null if this rank does not
-/// get the result. A function for each call: lanes that arrive here together have the same.
-template <call Which>
+/// Reduces a few numbers of all ranks, as many in a meeting as can meet at once. `received` is null
+/// if this rank does not get the result.
 QUARRY_SLOW void reduce_numbers(void const* sent, void* received, int count, MPI_Datatype type,
-                                small_reduction how) {
-  auto const size = static_cast<std::uint32_t>(type >> 8);
-  auto const* own = static_cast<char const*>(sent);
-  auto* result = static_cast<char*>(received);
-  for (int i = 0; i < count; ++i) {
+                                small_reduction how, call which) {
+  auto const size = static_cast<std::uint8_t>(type >> 8);
+  auto const all = static_cast<std::uint32_t>(count);
+  std::uint32_t const at_once = meeting::numbers_at_once();
+  for (std::uint32_t first = 0; first < all; first += at_once) {
+    std::uint32_t const left = all - first;
+    meeting::number_batch const numbers{size,
+                                        static_cast<std::uint8_t>(left < at_once ? left : at_once),
+                                        static_cast<std::uint8_t>(all)};
+    char const* const own = static_cast<char const*>(sent) + first * size;
+    char* const result =
+        received != nullptr ? static_cast<char*>(received) + first * size : nullptr;
     meeting::unfinished rest;
     simt::lane_group group = simt::lane_group::alone();
-    if (!meeting::try_reduce(own, result, size, Which, group, rest))
-      meeting::finish_reduce(result, size, how, Which, group, rest);
-    own += size;
-    if (result != nullptr) result += size;
+    if (!meeting::try_reduce(own, result, numbers, which, false, group, rest))
+      meeting::finish_reduce(result, numbers, how, which, group, rest);
   }
   join_lanes();
 }
 
-/// Whether the numbers can meet.
-[[nodiscard]] QUARRY_HD bool are_few_numbers(small_reduction how, MPI_Comm communicator) {
-  return !spans_processes && communicator == MPI_COMM_WORLD && meeting::can_reduce(how);
+/// Whether `count` numbers meet: they can, and it is the faster way.
+[[nodiscard]] QUARRY_FAST bool are_best_met(int count, small_reduction how, MPI_Comm communicator) {
+  if (spans_processes || communicator != MPI_COMM_WORLD || !meeting::can_reduce(how)) return false;
+  return count == 1 ||
+         static_cast<std::uint32_t>(count) <=
+             small_reduction::best_meetings(layout().size) * meeting::numbers_at_once();
 }
-/// Whether `count` numbers meet because that is the faster way.
-[[nodiscard]] QUARRY_HD bool are_best_met(int count, small_reduction how, MPI_Comm communicator) {
-  return count <= small_reduction::best_count(layout().size) && are_few_numbers(how, communicator);
-}
-/// The same for a communicator other than the world.
+/// The same for a communicator other than the world, where each number has meetings of its own.
 [[nodiscard]] QUARRY_HD bool are_few_of(membership const& among, int count, small_reduction how) {
-  return how.exists() && count <= small_reduction::best_count(among.size) && !is_world(among) &&
-         meets(among);
+  return how.exists() &&
+         static_cast<std::uint32_t>(count) <= small_reduction::best_meetings(among.size) &&
+         !is_world(among) && meets(among);
 }
 
 QUARRY_SLOW int reduce_any(void const* sent, void* received, int count, MPI_Datatype type,
@@ -247,13 +251,6 @@ QUARRY_SLOW int reduce_any(void const* sent, void* received, int count, MPI_Data
     return error;
   if (!is_reducible(rank, op, type))
     return fail(rank, communicator, MPI_ERR_OP, "MPI_Reduce", "operation", op);
-  if (small_reduction const how = small_reduction::of(count, type, op);
-      are_best_met(count, how, communicator)) {
-    reduce_numbers<call::reduce>(sent == MPI_IN_PLACE ? received : sent,
-                                 rank.rank == static_cast<std::uint32_t>(root) ? received : nullptr,
-                                 count, type, how);
-    return MPI_SUCCESS;
-  }
   if (small_reduction const how = small_reduction::of(count, type, op);
       are_few_of(*among, count, how)) {
     reduce_few(rank, *among, sent == MPI_IN_PLACE ? received : sent,
@@ -292,12 +289,6 @@ QUARRY_SLOW int reduce_to_all(void const* sent, void* received, int count, MPI_D
   if (!is_reducible(rank, op, type))
     return fail(rank, communicator, MPI_ERR_OP, "MPI_Allreduce", "operation", op);
   if (small_reduction const how = small_reduction::of(count, type, op);
-      are_best_met(count, how, communicator)) {
-    reduce_numbers<call::allreduce>(sent == MPI_IN_PLACE ? received : sent, received, count, type,
-                                    how);
-    return MPI_SUCCESS;
-  }
-  if (small_reduction const how = small_reduction::of(count, type, op);
       are_few_of(*among, count, how)) {
     reduce_few(rank, *among, sent == MPI_IN_PLACE ? received : sent, received, count, type, how,
                call::allreduce);
@@ -330,15 +321,16 @@ QUARRY_SLOW int reduce_to_all(void const* sent, void* received, int count, MPI_D
   return MPI_SUCCESS;
 }
 
-/// Reduces a number of all ranks. What is left in rare cases is one call at the end.
+/// Reduces a number of all ranks. What is left in rare cases is one call at the end. A function for
+/// each call: lanes that arrive here together have the same.
 template <call Which>
 QUARRY_FAST void reduce_number(void const* sent, void* received, MPI_Datatype type,
                                small_reduction how) {
-  auto const size = static_cast<std::uint32_t>(type >> 8);
+  meeting::number_batch const one{static_cast<std::uint8_t>(type >> 8), 1, 1};
   meeting::unfinished rest;
   simt::lane_group group = simt::lane_group::alone();
-  if (!meeting::try_reduce(sent, received, size, Which, group, rest))
-    meeting::finish_reduce(received, size, how, Which, group, rest);
+  if (!meeting::try_reduce(sent, received, one, Which, true, group, rest))
+    meeting::finish_reduce(received, one, how, Which, group, rest);
   join_lanes();
 }
 
@@ -357,12 +349,14 @@ QUARRY_HD int MPI_Barrier(MPI_Comm communicator) {
 }
 
 QUARRY_HD int MPI_Bcast(void* data, int count, MPI_Datatype type, int root, MPI_Comm communicator) {
-  std::uint32_t const size = small_size(count, type);
+  std::uint32_t const size = small_size(count, type, meeting::max_broadcast);
   meeting::unfinished rest;
   int error = MPI_SUCCESS;
-  bool const is_small = !spans_processes && communicator == MPI_COMM_WORLD &&
-                        size <= meeting::part_bytes &&
-                        static_cast<std::uint32_t>(root) < layout().size;
+  bool const is_small =
+      !spans_processes && communicator == MPI_COMM_WORLD &&
+      (size <= meeting::part_bytes ||
+       (size <= meeting::best_broadcast() && reinterpret_cast<std::uint64_t>(data) % 8 == 0)) &&
+      static_cast<std::uint32_t>(root) < layout().size;
   if (is_small &&
       meeting::try_broadcast(data, size, static_cast<std::uint32_t>(root), call::bcast, true, error,
                              rest) &&
@@ -376,21 +370,27 @@ QUARRY_HD int MPI_Bcast(void* data, int count, MPI_Datatype type, int root, MPI_
 QUARRY_HD int MPI_Reduce(void const* sent, void* received, int count, MPI_Datatype type, MPI_Op op,
                          int root, MPI_Comm communicator) {
   small_reduction const how = small_reduction::of(count, type, op);
-  if (count != 1 || !are_few_numbers(how, communicator) ||
-      static_cast<std::uint32_t>(root) >= layout().size)
+  if (!are_best_met(count, how, communicator) || static_cast<std::uint32_t>(root) >= layout().size)
     return reduce_any(sent, received, count, type, op, root, communicator);
   if (sent == MPI_IN_PLACE) sent = received;
   if (own_rank() != static_cast<std::uint32_t>(root)) received = nullptr;
-  reduce_number<call::reduce>(sent, received, type, how);
+  if (count == 1)
+    reduce_number<call::reduce>(sent, received, type, how);
+  else
+    reduce_numbers(sent, received, count, type, how, call::reduce);
   return MPI_SUCCESS;
 }
 
 QUARRY_HD int MPI_Allreduce(void const* sent, void* received, int count, MPI_Datatype type,
                             MPI_Op op, MPI_Comm communicator) {
   small_reduction const how = small_reduction::of(count, type, op);
-  if (count != 1 || !are_few_numbers(how, communicator))
+  if (!are_best_met(count, how, communicator))
     return reduce_to_all(sent, received, count, type, op, communicator);
-  reduce_number<call::allreduce>(sent == MPI_IN_PLACE ? received : sent, received, type, how);
+  if (sent == MPI_IN_PLACE) sent = received;
+  if (count == 1)
+    reduce_number<call::allreduce>(sent, received, type, how);
+  else
+    reduce_numbers(sent, received, count, type, how, call::allreduce);
   return MPI_SUCCESS;
 }
 

@@ -196,7 +196,7 @@ QUARRY_SLOW int broadcast_small(rank_state& rank, membership& among, void* data,
                                 std::uint32_t root, call which) {
   if (is_world(among)) return meeting::broadcast(data, size, root, which);
   char* const result = among.shared->meeting->results[turn_of(among)];
-  auto& sent = *reinterpret_cast<std::uint32_t*>(result + meeting::part_bytes);
+  auto& sent = *reinterpret_cast<std::uint32_t*>(result + communicator_meeting::max_broadcast);
   bool const is_root = among.rank == root;
   if (is_root) {
     copy_small(result, static_cast<char const*>(data), size);

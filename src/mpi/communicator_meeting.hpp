@@ -14,9 +14,11 @@ namespace quarry::inline QUARRY_ABI::mpi {
 /// they can be any ranks (member_arrival.hpp). What a member writes before a meeting for others to
 /// read has two places, used in turn.
 struct communicator_meeting {
-  std::uint32_t counters[block_place::kinds];          // of each kind of meeting; atomic
+  static constexpr bytes max_broadcast = meeting::part_bytes;
+
+  std::uint32_t counters[block_place::call_kinds];     // of each kind of meeting; atomic
   std::uint32_t has_schedules[2];                      // of even and of odd meetings; atomic
-  alignas(16) char results[2][meeting::result_bytes];  // the same
+  alignas(16) char results[2][max_broadcast + 16];     // the same; and the size that a root sends
 
   [[nodiscard]] QUARRY_HD published_places places() { return {reinterpret_cast<char*>(this + 1)}; }
   [[nodiscard]] QUARRY_HD static constexpr bytes bytes_for(std::uint32_t size) {
@@ -49,7 +51,12 @@ struct communicator_meeting {
 /// Waits until all members have called it. Ranks of different kinds never meet.
 QUARRY_SLOW void meet(rank_state& rank, membership& among, call which);
 
-/// Copies `size` bytes, at most `meeting::part_bytes`, of the member `root` to all members. Returns
+/// At most how many bytes `broadcast_small` copies. All members know the same.
+[[nodiscard]] QUARRY_HD inline bytes best_broadcast(membership const& among) {
+  return is_world(among) ? meeting::best_broadcast() : communicator_meeting::max_broadcast;
+}
+
+/// Copies `size` bytes, at most `best_broadcast`, of the member `root` to all members. Returns
 /// MPI_ERR_TRUNCATE, and has copied `size` bytes, if the root sends more.
 QUARRY_SLOW int broadcast_small(rank_state& rank, membership& among, void* data, std::uint32_t size,
                                 std::uint32_t root, call which);

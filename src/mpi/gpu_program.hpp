@@ -30,10 +30,6 @@ struct gpu_program {
   [[nodiscard]] void* address_of(char const* variable) const;
 };
 
-/// Without --ranks-per-warp, warps have one or two ranks if all ranks fit so, else 32. A rank has
-/// 2^shift threads.
-inline constexpr std::uint32_t least_shared_shift = 4;
-
 /// Whether the executable has code for a GPU.
 [[nodiscard]] bool has_gpu_code();
 

@@ -311,6 +311,7 @@ std::string describe_waits(std::vector<rank_state> const& ranks,
         }
         text << ", tag " << (wait.tag == MPI_ANY_TAG ? "any" : std::to_string(wait.tag));
       }
+      if (wait.peer == MPI_PROC_NULL && wait.tag > 0) text << ", " << wait.tag << " numbers";
       text << ", communicator " << wait.context / 2;
       if (wait.place < places.size() && !places[wait.place].empty())
         text << ", " << places[wait.place];

@@ -21,7 +21,20 @@ namespace quarry::inline QUARRY_ABI::mpi {
 class meeting {
  public:
   static constexpr bytes part_bytes = 64;
-  static constexpr bytes result_bytes = part_bytes + 16;  // and the size that a root sends
+  static constexpr bytes max_broadcast = 1024;
+  /// The numbers of a rank that are reduced in one meeting. `all`: in all meetings of the call.
+  struct number_batch {
+    std::uint8_t size;  // of a number, in bytes
+    std::uint8_t count;
+    std::uint8_t all;
+
+    [[nodiscard]] QUARRY_FAST std::uint32_t kind(call which) const {
+      return block_place::kind_of(which, all);
+    }
+  };
+  /// The root's data lie behind their size, so that one load gets both of a few bytes.
+  static constexpr bytes result_head = 16;
+  static constexpr bytes result_bytes = result_head + max_broadcast;
 
   /// What a fast path leaves to `finish_...`, which this rank must call next.
   struct unfinished {
@@ -44,8 +57,9 @@ class meeting {
   QUARRY_SLOW static void barrier(call which, std::uint32_t kind);
   QUARRY_HD static void barrier(call which) { barrier(which, kind_of(which)); }
 
-  /// Copies `size` bytes, at most `part_bytes`, of the rank `root` to all ranks. Returns false if
-  /// something is left. `error`: if the root sends more, only `size` bytes are copied.
+  /// Copies `size` bytes, at most `part_bytes`, or `best_broadcast` if `data` is a multiple of 8,
+  /// of the rank `root` to all ranks. Returns false if something is left. `error`: if the root
+  /// sends more, only `size` bytes are copied.
   [[nodiscard]] QUARRY_FAST static bool try_broadcast(void* data, std::uint32_t size,
                                                       std::uint32_t root, call which,
                                                       bool is_one_kind, int& error,
@@ -54,8 +68,8 @@ class meeting {
     arrival const arrived{at, kind_of(which)};
     if (own_rank() == root) {
       char* const result = result_of(arrived.number());
-      copy_small(result, static_cast<char const*>(data), size);
-      *reinterpret_cast<std::uint32_t*>(result + part_bytes) = size;
+      copy_part(result + result_head, static_cast<char const*>(data), size);
+      *reinterpret_cast<std::uint32_t*>(result) = size;
     }
     if (!meet_briefly(at, arrived, is_one_kind, rest)) return false;
     error = own_rank() == root ? MPI_SUCCESS : take_result(data, size, arrived.number());
@@ -64,27 +78,41 @@ class meeting {
   /// `data` is null on the root, whose buffer may be constant.
   QUARRY_SLOW static int finish_broadcast(void* data, std::uint32_t size, call which,
                                           unfinished rest);
+  /// At most how many bytes take less time so than by broadcast_directly. All ranks know the same.
+  /// Where ranks share warps, their lanes share its copies.
+  [[nodiscard]] QUARRY_FAST static bytes best_broadcast() {
+    return is_on_host() || layout().shift != 0 ? max_broadcast : part_bytes;
+  }
+  /// The same for at most `max_broadcast` bytes.
   QUARRY_SLOW static int broadcast(void* data, std::uint32_t size, std::uint32_t root, call which);
 
   /// Whether `try_reduce` can combine such numbers. All ranks know the same.
   [[nodiscard]] QUARRY_FAST static bool can_reduce(small_reduction how) {
     return how.exists() && own_seat().blocks <= block_place::max_ranks;
   }
-  /// Combines the number at `own` of each rank, of `size` bytes. Stores the result at `received`,
-  /// unless it is null. Returns false if something is left.
+  /// How many numbers can meet at once.
+  [[nodiscard]] QUARRY_FAST static std::uint32_t numbers_at_once() {
+    return block_place::numbers_of(own_seat().ranks);
+  }
+  /// Combines the numbers at `own` of all ranks. Stores the results at `received`, unless it is
+  /// null. Returns false if something is left. `is_one_kind`: as in `try_barrier`.
   [[nodiscard]] QUARRY_FAST static bool try_reduce(void const* own, void* received,
-                                                   std::uint32_t size, call which,
-                                                   simt::lane_group& group, unfinished& rest) {
+                                                   number_batch numbers, call which,
+                                                   bool is_one_kind, simt::lane_group& group,
+                                                   unfinished& rest) {
     seat const at = own_seat();
-    arrival const arrived{at, kind_of(which)};
-    at.place.slots[block_place::slot(at.own)] = load_number(own, size);
-    group = arriving_lanes(at, arrived.kind(), true, joins_lanes());
+    arrival const arrived{at, numbers.kind(which)};
+    QUARRY_NO_UNROLL
+    for (std::uint32_t i = 0; i < numbers.count; ++i)
+      at.place.slots[block_place::slot(i * block_place::padded(at.members) + at.own)] =
+          load_number(static_cast<char const*>(own) + i * numbers.size, numbers.size);
+    group = arriving_lanes(at, arrived.kind(), is_one_kind, joins_lanes());
     rest = {arrived.number(), true, arrived.arrive(group)};
     if (rest.represents || !wait_briefly(arrived)) return false;
-    if (received != nullptr) store_number(received, at.place.result, size);
+    take_numbers(at, received, numbers);
     return true;
   }
-  QUARRY_SLOW static void finish_reduce(void* received, std::uint32_t size, small_reduction how,
+  QUARRY_SLOW static void finish_reduce(void* received, number_batch numbers, small_reduction how,
                                         call which, simt::lane_group group, unfinished rest);
 
   /// Combines the ranks' values. `size` bytes, at most `part_bytes`; every rank gets the result.
@@ -151,14 +179,25 @@ class meeting {
   [[nodiscard]] QUARRY_FAST static char* result_of(std::uint32_t number) {
     return the_meeting().results + number % 2 * result_bytes;
   }
+  QUARRY_FAST static void copy_part(char* to, char const* from, std::uint32_t size) {
+    if (size <= part_bytes) return copy_small(to, from, size);
+    copy_long_words(to, from, size);
+  }
+  QUARRY_FAST static void take_numbers(seat const& at, void* received, number_batch numbers) {
+    if (received == nullptr) return;
+    QUARRY_NO_UNROLL
+    for (std::uint32_t i = 0; i < numbers.count; ++i)
+      store_number(static_cast<char*>(received) + i * numbers.size, at.place.results[i],
+                   numbers.size);
+  }
   QUARRY_FAST static int take_result(void* data, std::uint32_t size, std::uint32_t number) {
     char const* const result = result_of(number);
-    auto const sent = *reinterpret_cast<std::uint32_t const*>(result + part_bytes);
-    copy_small(static_cast<char*>(data), result, sent < size ? sent : size);
+    auto const sent = *reinterpret_cast<std::uint32_t const*>(result);
+    copy_part(static_cast<char*>(data), result + result_head, sent < size ? sent : size);
     return sent > size ? MPI_ERR_TRUNCATE : MPI_SUCCESS;
   }
 
-  QUARRY_SLOW static void finish_late_reduce(void* received, std::uint32_t size,
+  QUARRY_SLOW static void finish_late_reduce(void* received, number_batch numbers,
                                              small_reduction how, call which, unfinished rest);
 };
 

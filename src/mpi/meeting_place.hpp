@@ -13,24 +13,48 @@ namespace quarry::inline QUARRY_ABI::mpi {
 /// What the ranks of one block share: the first `block_ranks` ranks, the next ones, and so on. On
 /// the GPU a block is a thread block, and its place lies in shared memory.
 struct block_place {
-  /// One for each call, and one for reductions whose operands lie in the tree (meeting::reduce).
-  static constexpr std::uint32_t tree_kind = sizeof(call_names) / sizeof(call_names[0]);
-  static constexpr std::uint32_t kinds = tree_kind + 1;
+  /// The most numbers that ranks reduce in meetings.
+  static constexpr std::uint32_t max_numbers = 32;
+  /// One for each call, one for reductions whose operands lie in the tree (meeting::reduce), and
+  /// one for each number of numbers that two calls reduce, from 2 on. So ranks whose counts differ
+  /// never meet, and the report of the deadlock shows them.
+  static constexpr std::uint32_t call_kinds = sizeof(call_names) / sizeof(call_names[0]);
+  static constexpr std::uint32_t tree_kind = call_kinds;
+  static constexpr std::uint32_t kinds = tree_kind + 1 + 2 * (max_numbers - 1);
   static constexpr std::uint32_t max_ranks = 1024;
+
+  /// The kind of meetings in which `call::reduce` or `call::allreduce` reduces `numbers` numbers.
+  [[nodiscard]] QUARRY_HD static constexpr std::uint32_t kind_of(call which,
+                                                                 std::uint32_t numbers) {
+    if (numbers < 2) return static_cast<std::uint32_t>(which);
+    std::uint32_t const first = tree_kind + 1 + (which == call::reduce ? 0 : max_numbers - 1);
+    return first + numbers - 2;
+  }
 
   /// Where value `index` lies in `slots`. Eight values lie together, so that a lane reads them at
   /// once. The gaps behind them spread lanes over the banks of the GPU's shared memory.
   [[nodiscard]] QUARRY_HD static constexpr std::uint32_t slot(std::uint32_t index) {
     return index + index / 8 * 2;
   }
+  /// So many values in whole eights.
+  [[nodiscard]] QUARRY_HD static constexpr std::uint32_t padded(std::uint32_t count) {
+    return (count + 7) / 8 * 8;
+  }
+  /// How many numbers of each of `ranks` ranks, or blocks, the slots have room for. At least 1, for
+  /// at most `max_ranks`.
+  [[nodiscard]] QUARRY_HD static constexpr std::uint32_t numbers_of(std::uint32_t ranks) {
+    std::uint32_t const numbers = max_ranks / padded(ranks);
+    return numbers < max_numbers ? numbers : max_numbers;
+  }
 
   std::uint32_t meetings;         // how many are complete, modulo 2^32; atomic
   std::uint32_t parted_warps;     // GPU: bit w: ranks of warp w must not join (join_lanes); atomic
   std::uint32_t arrived[kinds];   // how many ranks are at the meeting of this kind; atomic
   std::uint64_t expected[kinds];  // of the world's counter when the last such meeting is complete
-  std::uint64_t result;           // of a reduction
-  alignas(16) std::uint64_t slots[max_ranks + max_ranks / 8 * 2];  // of each rank, or each block
-  alignas(16) std::uint64_t partial[max_ranks / 8 + max_ranks / 64 * 2];  // of eight slots each
+  std::uint64_t results[max_numbers];  // of a reduction
+  // of each rank, or each block: first all their first numbers, then all their second ones, ...
+  alignas(16) std::uint64_t slots[max_ranks + max_ranks / 8 * 2];
+  alignas(16) std::uint64_t partial[8 * max_numbers + max_numbers * 2];  // of eight slots each
 };
 
 /// A rank's place in its block, and what the blocks share.
@@ -41,6 +65,7 @@ struct seat {
   std::uint32_t blocks;
   std::uint32_t members;  // the ranks of this block
   std::uint32_t own;      // this rank's number in the block
+  std::uint32_t ranks;    // of each block but the last
 
   static constexpr std::uint32_t counter_stride = 16;  // each counter has a cache line
 
@@ -66,7 +91,8 @@ struct arrival_site {};
 #endif
 }
 
-QUARRY_HD inline void sync(simt::lane_group group) {
+template <class Group>
+QUARRY_HD void sync(Group const& group) {
   if (group.size() > 1) group.sync();
 }
 /// The leader's value, in all lanes of the group.

@@ -205,11 +205,11 @@ QUARRY_SLOW void release(void* memory) {
   note_activity();  // a rank may wait for memory
 }
 
-QUARRY_SLOW void progress(rank_state& rank, request* until) {
+QUARRY_SLOW void progress(rank_state& rank, request* until, std::uint32_t most) {
   own_mail_reader mails = reader_of(rank);
   own_mail_reader::arrival arrived;
   QUARRY_NO_UNROLL
-  while ((until == nullptr || until->is_done == 0) && mails.look(arrived)) {
+  while ((until == nullptr || until->is_done == 0) && most-- != 0 && mails.look(arrived)) {
     envelope const& head = arrived.head;
     if ((head.about & envelope::is_ordered) != 0) {
       mails.acquire();

@@ -81,8 +81,9 @@ QUARRY_FAST void note_mail([[maybe_unused]] sender_slot const& slot) {
 /// steps of a program lets their senders run further ahead, and copies more of them. If `until` is
 /// a probe, it is done when its message is the next one, which stays in the mailbox: a receive will
 /// take it from there. If the heap has no memory, a message stays in the mailbox, and is counted in
-/// `looks_without_memory`.
-QUARRY_SLOW void progress(rank_state& rank, request* until = nullptr);
+/// `looks_without_memory`. Looks at `most` messages at most.
+QUARRY_SLOW void progress(rank_state& rank, request* until = nullptr,
+                          std::uint32_t most = ~std::uint32_t{0});
 
 /// CPU: how often something has happened for which a rank may wait. In programs of several
 /// processes, the begin of a round (process_states.hpp) counts, too: ranks look again after it.
@@ -406,9 +407,8 @@ QUARRY_HD inline void part_lanes() {
 /// that have parted run one after another until then. Where two ranks take turns so, each look of
 /// one at its mailbox may delay the message of the other.
 ///
-/// A rank that waits here is in no report of a deadlock. If ranks of a warp pass different counts
-/// to a reduction, one may wait here and the other in the next meeting. `--check` finds such counts
-/// before.
+/// A rank that waits here is in no report of a deadlock. So ranks of a warp whose operations have a
+/// different number of meetings must not be in the same kind of meeting (block_place::kind_of).
 ///
 /// Memory order. Relaxed (Y): all lanes decide alike whether they join. A lane sets its warp's bit
 /// before it arrives at the meeting, whose orders in `meeting_place.hpp` put that before all loads

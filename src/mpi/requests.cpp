@@ -276,6 +276,7 @@ template <std::uint32_t Most>
                                              MPI_Status* statuses) {
   if (count < 0) return false;
   own_mail_reader mails = reader_of(rank);
+  std::uint32_t const most_looks = looks_for_message(rank);
   std::uint32_t looks = 0;
   std::uint32_t receives = 0;
   QUARRY_NO_UNROLL
@@ -284,7 +285,7 @@ template <std::uint32_t Most>
     request* const asked = request_of(rank, handles[i]);
     if (asked == nullptr || asked->what != request::kind::receive) return false;
     QUARRY_NO_UNROLL
-    while (asked->is_done == 0 && looks < most_fast_looks) {
+    while (asked->is_done == 0 && looks < most_looks) {
       own_mail_reader::arrival arrived;
       if (++looks == 2) return_slots(mails);
       if (!mails.look(arrived, mails.taken(), is_crowded())) {

@@ -42,7 +42,8 @@ __device__ inline void clear_block() {
           all.first_block + blockIdx.x,
           all.all_blocks,
           left < ranks ? left : ranks,
-          threadIdx.x >> layout().shift};
+          threadIdx.x >> layout().shift,
+          ranks};
 #elif !defined(__CUDACC__)
   meeting_place const& all = the_meeting();
   std::uint32_t const block = own_rank() / all.block_ranks;
@@ -53,9 +54,10 @@ __device__ inline void clear_block() {
           block,
           (layout().size + all.block_ranks - 1) / all.block_ranks,
           left < all.block_ranks ? left : all.block_ranks,
-          own_rank() - first};
+          own_rank() - first,
+          all.block_ranks};
 #else
-  return {*static_cast<block_place*>(nullptr), nullptr, 0, 0, 0, 0};  // nvcc's host pass
+  return {*static_cast<block_place*>(nullptr), nullptr, 0, 0, 0, 0, 0};  // nvcc's host pass
 #endif
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions of one number in meetings: the operands lie in the slots of a block.
+// Reductions of few numbers in meetings: the operands lie in the slots of a block.
 #pragma once
 
 #include "fast_path.hpp"
@@ -11,16 +11,16 @@ namespace quarry::inline QUARRY_ABI::mpi {
 /// A reduction of few numbers that meetings know: a type of C and an operation.
 struct small_reduction {
   enum class number : std::uint32_t { none, int32, uint32, int64, uint64, real32, real64 };
-  static constexpr int max_count = 8;
+  static constexpr int max_count = block_place::max_numbers;
   number type;
   MPI_Op op;
 
-  /// How many numbers take less time here than by reduce_directly. Here each number has a meeting
-  /// of its own, so the time grows with their count. There it hardly depends on the count, but
-  /// grows faster with the ranks: a number takes here 5.3, 4.2, 4.4, 5.2 and 16 us on an H100 with
-  /// 1,024, 4,096, 16,384, 65,536 and 262,144 ranks, and eight take there 25, 29, 32, 78, 511 us.
-  [[nodiscard]] QUARRY_HD static constexpr int best_count(std::uint32_t ranks) {
-    return ranks < 4096 ? 3 : ranks < 65536 ? 6 : max_count;
+  /// How many meetings take less time than reduce_directly, whose time hardly depends on the count,
+  /// but grows faster with the ranks: a meeting for one number takes 5.3, 4.2, 4.4, 5.2 and 16 us
+  /// on an H100 with 1,024, 4,096, 16,384, 65,536 and 262,144 ranks. Eight numbers take
+  /// reduce_directly 25, 29, 32, 78, 511 us.
+  [[nodiscard]] QUARRY_HD static constexpr std::uint32_t best_meetings(std::uint32_t ranks) {
+    return ranks < 4096 ? 3 : ranks < 65536 ? 6 : 8;
   }
 
   [[nodiscard]] QUARRY_HD static constexpr number number_of(MPI_Datatype type) {
@@ -109,26 +109,33 @@ template <class T, MPI_Op Op>
   return result;
 }
 
-/// Combines `count` values in the slots, in the order of a binary tree over them. So the result
-/// depends neither on the lanes nor on the size of blocks, which is a power of two, and is that of
-/// reductions by messages (reduce_to_first). The leader gets it.
-template <class T, MPI_Op Op>
-[[nodiscard]] QUARRY_HD std::uint64_t combine_slots(simt::lane_group group, block_place& place,
-                                                    std::uint32_t count) {
+/// Combines the `count` values of each of `numbers` numbers in the slots, in the order of a binary
+/// tree over them. So the results depend neither on the lanes nor on the size of blocks, which is a
+/// power of two, and are those of reductions by messages (reduce_to_first). A lane of the group,
+/// the first one if there is one number, calls `store(number, result)` for each number.
+template <class T, MPI_Op Op, class Group, class Store>
+QUARRY_HD void combine_slots(Group const& group, block_place& place, std::uint32_t numbers,
+                             std::uint32_t count, Store const& store) {
   std::uint64_t* from = place.slots;
   std::uint64_t* to = place.partial;
   QUARRY_NO_UNROLL
   for (;;) {
     std::uint32_t const parts = (count + 7) / 8;
-    std::uint64_t result = 0;
     sync(group);
     QUARRY_NO_UNROLL
-    for (std::uint32_t i = group.rank(); i < parts; i += group.size()) {
-      std::uint32_t const left = count - i * 8;
-      result = combine_eight<T, Op>(from + block_place::slot(i * 8), left < 8 ? left : 8);
-      to[block_place::slot(i)] = result;
+    for (std::uint32_t i = group.rank(); i < parts * numbers; i += group.size()) {
+      std::uint32_t const number = numbers == 1 ? 0 : i / parts;
+      std::uint32_t const part = i - number * parts;
+      std::uint32_t const left = count - part * 8;
+      std::uint64_t const result = combine_eight<T, Op>(
+          from + block_place::slot(number * block_place::padded(count) + part * 8),
+          left < 8 ? left : 8);
+      if (parts == 1)
+        store(number, result);
+      else
+        to[block_place::slot(number * block_place::padded(parts) + part)] = result;
     }
-    if (parts == 1) return result;
+    if (parts == 1) return;
     std::uint64_t* const swapped = from;
     from = to;
     to = swapped;
@@ -136,41 +143,41 @@ template <class T, MPI_Op Op>
   }
 }
 
-template <class T>
-[[nodiscard]] QUARRY_HD std::uint64_t combine_slots(simt::lane_group group, block_place& place,
-                                                    std::uint32_t count, MPI_Op op) {
-  if (op == MPI_SUM) return combine_slots<T, MPI_SUM>(group, place, count);
-  if (op == MPI_MAX) return combine_slots<T, MPI_MAX>(group, place, count);
-  return combine_slots<T, MPI_MIN>(group, place, count);
+template <class T, class Group, class Store>
+QUARRY_HD void combine_slots(Group const& group, block_place& place, std::uint32_t numbers,
+                             std::uint32_t count, MPI_Op op, Store const& store) {
+  if (op == MPI_SUM) return combine_slots<T, MPI_SUM>(group, place, numbers, count, store);
+  if (op == MPI_MAX) return combine_slots<T, MPI_MAX>(group, place, numbers, count, store);
+  return combine_slots<T, MPI_MIN>(group, place, numbers, count, store);
 }
 
-[[nodiscard]] QUARRY_HD inline std::uint64_t combine_slots(simt::lane_group group,
-                                                           block_place& place, std::uint32_t count,
-                                                           small_reduction how) {
+template <class Group, class Store>
+QUARRY_HD void combine_slots(Group const& group, block_place& place, std::uint32_t numbers,
+                             std::uint32_t count, small_reduction how, Store const& store) {
   using number = small_reduction::number;
   switch (how.type) {
     case number::int32:
-      return combine_slots<std::int32_t>(group, place, count, how.op);
+      return combine_slots<std::int32_t>(group, place, numbers, count, how.op, store);
     case number::uint32:
-      return combine_slots<std::uint32_t>(group, place, count, how.op);
+      return combine_slots<std::uint32_t>(group, place, numbers, count, how.op, store);
     case number::int64:
-      return combine_slots<std::int64_t>(group, place, count, how.op);
+      return combine_slots<std::int64_t>(group, place, numbers, count, how.op, store);
     case number::uint64:
-      return combine_slots<std::uint64_t>(group, place, count, how.op);
+      return combine_slots<std::uint64_t>(group, place, numbers, count, how.op, store);
     case number::real32:
-      return combine_slots<float>(group, place, count, how.op);
+      return combine_slots<float>(group, place, numbers, count, how.op, store);
     case number::real64:
-      return combine_slots<double>(group, place, count, how.op);
+      return combine_slots<double>(group, place, numbers, count, how.op, store);
     case number::none:
       break;
   }
-  return 0;
 }
 
 /// Copies `count` words to the slots, in eights: the words behind the last need not be set. All
 /// loads are in flight at once: a lane that is alone would else wait for each.
-QUARRY_HD inline void gather_slots(simt::lane_group group, block_place& place,
-                                   std::uint64_t const* words, std::uint32_t count) {
+template <class Group>
+QUARRY_HD void gather_slots(Group const& group, block_place& place, std::uint64_t const* words,
+                            std::uint32_t count) {
   sync(group);  // the slots have been read
   QUARRY_NO_UNROLL
   for (std::uint32_t i = group.rank() * 8; i < count; i += group.size() * 8) {
@@ -195,28 +202,45 @@ QUARRY_HD inline void gather_slots(simt::lane_group group, block_place& place,
 #endif
 }
 
-/// The steps of a reduction in a meeting (represent_block). `values` has a word for each block, for
-/// this meeting; those of the next meeting lie elsewhere, because a block may begin the next
-/// meeting while others read.
+/// The steps of a reduction in a meeting (represent_block). `values` has a word for each number of
+/// each block, for this meeting; those of the next meeting lie elsewhere, because a block may begin
+/// the next meeting while others read.
 struct small_reduction_work {
   seat const& at;
   small_reduction how;
+  std::uint32_t numbers;
   std::uint64_t* values;
 
-  QUARRY_HD void in_block(simt::lane_group group) const {
-    std::uint64_t const result = combine_slots(group, at.place, at.members, how);
-    if (group.is_leader()) (at.blocks > 1 ? values[at.block] : at.place.result) = result;
+  template <class Group>
+  QUARRY_HD void in_block(Group const& group) const {
+    bool const is_alone = at.blocks == 1;
+    std::uint64_t* const results = is_alone ? &at.place.results[0] : values + at.block;
+    std::uint32_t const distance = is_alone ? 1 : block_place::padded(at.blocks);
+    combine_slots(
+        group, at.place, numbers, at.members, how,
+        [&](std::uint32_t number, std::uint64_t result) { results[number * distance] = result; });
+    if (numbers > 1) sync(group);  // the leader publishes what the lanes have stored
   }
-  QUARRY_HD void in_world(simt::lane_group group) const {
-    gather_slots(group, at.place, values, at.blocks);
-    std::uint64_t const result = combine_slots(group, at.place, at.blocks, how);
-    if (group.is_leader()) at.place.result = result;
+  template <class Group>
+  QUARRY_HD void in_world(Group const& group) const {
+    std::uint32_t const distance = block_place::padded(at.blocks);
+    std::uint32_t const at_once = block_place::numbers_of(at.blocks);
+    QUARRY_NO_UNROLL
+    for (std::uint32_t first = 0; first < numbers; first += at_once) {
+      std::uint32_t const count = numbers - first < at_once ? numbers - first : at_once;
+      gather_slots(group, at.place, values + first * distance, count * distance);
+      combine_slots(group, at.place, count, at.blocks, how,
+                    [&](std::uint32_t number, std::uint64_t result) {
+                      at.place.results[first + number] = result;
+                    });
+    }
+    if (numbers > 1) sync(group);
   }
 };
 
-/// How many words the blocks need for each of the two places of their values: whole eights.
+/// How many words the blocks need for each of the two places of their values.
 [[nodiscard]] QUARRY_HD constexpr std::uint32_t values_of(std::uint32_t blocks) {
-  return (blocks + 7) / 8 * 8;
+  return block_place::padded(blocks) * block_place::max_numbers;
 }
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

@@ -30,13 +30,15 @@ bool meets(rank_state const& rank) {
 struct meeting_kind {
   std::uint32_t call;
   std::uint32_t context;  // 0: the world
+  std::int32_t numbers;   // that are reduced, if several
   auto operator<=>(meeting_kind const&) const = default;
 
   /// Whether the rank must come to the operation and is elsewhere. Who belongs to a communicator is
   /// not known here. But a rank that waits in another call of it does.
   bool lacks(rank_state const& rank) const {
-    if (context == 0) return !meets(rank) || rank.waiting.call != call || rank.waiting.context != 0;
-    return waits(rank) && (rank.waiting.context | 1) == context && rank.waiting.call != call;
+    bool const is_other = rank.waiting.call != call || (meets(rank) && rank.waiting.tag != numbers);
+    if (context == 0) return !meets(rank) || is_other || rank.waiting.context != 0;
+    return waits(rank) && (rank.waiting.context | 1) == context && is_other;
   }
 };
 
@@ -53,7 +55,7 @@ std::vector<std::uint32_t> edges_of(std::vector<rank_state> const& ranks) {
   for (std::uint32_t i = 0; i < ranks.size(); ++i) {
     rank_state const& rank = ranks[i];
     if (meets(rank)) {
-      next[i] = absent_from({rank.waiting.call, rank.waiting.context});
+      next[i] = absent_from({rank.waiting.call, rank.waiting.context, rank.waiting.tag});
     } else if (waits(rank) && rank.awaited >= 0 &&
                static_cast<std::size_t>(rank.awaited) < ranks.size()) {
       next[i] = static_cast<std::uint32_t>(rank.awaited);

@@ -85,7 +85,7 @@ static_assert(sizeof(membership) == 32);
 struct wait_reason {
   std::uint32_t call;  // a `call` (calls.hpp); 0: the rank does not wait
   std::int32_t peer;   // a rank of the communicator, MPI_ANY_SOURCE, or MPI_PROC_NULL for none
-  std::int32_t tag;
+  std::int32_t tag;    // in a meeting that reduces several numbers: how many
   std::uint32_t context;
   std::uint32_t place;
   std::uint32_t is_for_memory;  // the rank waits for memory of the heap
@@ -280,6 +280,10 @@ struct world {
 /// long as the others, so that superblocks alone would fill a heap of which a quarter is in use.
 /// They may have this share of the heap: 1 / 8.
 [[nodiscard]] constexpr std::uint64_t superblock_share(bytes heap) { return heap / 8; }
+
+/// Without --ranks-per-warp, warps have one or two ranks if all ranks fit so, else 32. A rank has
+/// 2^shift threads.
+inline constexpr std::uint32_t least_shared_shift = 4;
 
 /// What every rank reads and no rank changes. On the GPU it lies in constant memory, which stays in
 /// the cache where other memory does not (after an acquire). The compiler emits loads of the first

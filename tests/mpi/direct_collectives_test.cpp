@@ -84,13 +84,17 @@ TEST(DirectCollectives, ALongerBcastFillsWhatARankHasRoomForAndFails) {
     int const own = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     bool const is_short = own != 0 && own == size - 1;
-    std::vector<int> data(200, own == 0 ? 5 : 0);
-    int const error = MPI_Bcast(data.data(), is_short ? 150 : 200, MPI_INT, 0, MPI_COMM_WORLD);
-    int error_class = MPI_SUCCESS;
-    MPI_Error_class(error, &error_class);
-    EXPECT_EQ(error_class, is_short ? MPI_ERR_TRUNCATE : MPI_SUCCESS);
-    EXPECT_EQ(data[149], 5);
-    EXPECT_EQ(data[150], is_short ? 0 : 5);
+    for (int const count : {10, 200, 2000}) {
+      auto const all = static_cast<std::size_t>(count);
+      std::vector<int> data(all, own == 0 ? 5 : 0);
+      int const error =
+          MPI_Bcast(data.data(), is_short ? count - 5 : count, MPI_INT, 0, MPI_COMM_WORLD);
+      int error_class = MPI_SUCCESS;
+      MPI_Error_class(error, &error_class);
+      EXPECT_EQ(error_class, is_short ? MPI_ERR_TRUNCATE : MPI_SUCCESS);
+      EXPECT_EQ(data[all - 6], 5);
+      EXPECT_EQ(data[all - 5], is_short ? 0 : 5);
+    }
   });
 }
 
@@ -225,7 +229,7 @@ TEST(DirectCollectives, FewNumbersOfManyRanksHaveTheBitsOfABinaryTreeInMeetings)
   QUARRY_TEST_USES_FIBERS();
   auto const result = run_on_fibers(4096, 5, [] {
     auto const add = [](double a, double b) { return a + b; };
-    int const most_met = mpi::small_reduction::best_count(4096);
+    int const most_met = mpi::small_reduction::max_count;
     for (int const count : {most_met, most_met + 1})
       check_reduction<double>(MPI_DOUBLE, MPI_SUM, count, 7, false, 0, add);
   });

@@ -74,16 +74,47 @@ TEST(Meeting, ReductionsOfManyBlocksHaveEveryBitOfReductionsByMessages) {
   run_everywhere(70, [] { expect_same_results<double>(MPI_DOUBLE, {MPI_SUM, MPI_MAX}); });
 }
 
+constexpr int most_numbers = 33;  // do not meet
+
+template <class T>
+void expect_same_results(int count, MPI_Datatype type, MPI_Op op) {
+  T own[most_numbers], expected[most_numbers] = {}, result[most_numbers] = {};
+  for (int i = 0; i < most_numbers; ++i)
+    own[i] = static_cast<T>(1000.0 / (rank_of_world() * 7 % 13 + i + 1));
+  reduce_by_messages(own, expected, count, type, op);
+  MPI_Allreduce(own, result, count, type, op, MPI_COMM_WORLD);
+  EXPECT_EQ(std::memcmp(result, expected, sizeof(result)), 0) << count;
+  T reduced[most_numbers] = {}, unchanged[most_numbers] = {};
+  int const root = size_of_world() - 1;
+  MPI_Reduce(own, reduced, count, type, op, root, MPI_COMM_WORLD);
+  T const* const wanted = rank_of_world() == root ? expected : unchanged;
+  EXPECT_EQ(std::memcmp(reduced, wanted, sizeof(reduced)), 0) << count;
+  MPI_Allreduce(MPI_IN_PLACE, own, count, type, op, MPI_COMM_WORLD);
+  EXPECT_EQ(std::memcmp(own, expected, static_cast<std::size_t>(count) * sizeof(T)), 0) << count;
+}
+
 TEST(Meeting, ReductionsOfSeveralNumbersHaveEveryBitOfReductionsByMessages) {
   run_in_worlds([] {
-    for (int count = 0; count <= 9; ++count) {  // 9 doubles do not meet
-      double own[9], expected[9] = {}, result[9] = {};
-      for (int i = 0; i < 9; ++i) own[i] = 1.0 / (rank_of_world() + i + 1);
-      reduce_by_messages(own, expected, count, MPI_DOUBLE, MPI_SUM);
-      MPI_Allreduce(own, result, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-      EXPECT_EQ(std::memcmp(result, expected, sizeof(result)), 0);
+    for (int const count : {0, 2, 3, 8, 9, 32, most_numbers}) {
+      expect_same_results<double>(count, MPI_DOUBLE, MPI_SUM);
+      expect_same_results<int>(count, MPI_INT, MPI_MAX);
     }
   });
+}
+
+TEST(Meeting, ReductionsOfMoreNumbersThanMeetAtOnceHaveEveryBitToo) {
+  QUARRY_TEST_USES_FIBERS();
+  auto const reduce = [] {
+    for (int const count : {2, 3, 4, 5, 12, 13}) {
+      expect_same_results<double>(count, MPI_DOUBLE, MPI_SUM);
+      expect_same_results<float>(count, MPI_FLOAT, MPI_MIN);
+    }
+  };
+  begin_with_blocks_of(256);  // 4 numbers of each rank fill the slots of a block
+  run_on_fibers(300, 1, reduce);
+  begin_with_blocks_of(1);  // 280 blocks: 3 numbers of each
+  run_on_fibers(280, 1, reduce);
+  begin_with_blocks_of(default_block_ranks);
 }
 
 TEST(Meeting, NumbersMayLieAtAnyAddress) {
@@ -97,6 +128,40 @@ TEST(Meeting, NumbersMayLieAtAnyAddress) {
       std::memcpy(&sum, result + offset, sizeof(sum));
       EXPECT_EQ(sum, 12.5);
     }
+  });
+}
+
+TEST(Meeting, BroadcastsCopyEveryByte) {
+  run_everywhere(5, [] {
+    for (int const size : {0, 1, 7, 63, 64, 65, 200, 1023, 1024, 1025})
+      for (int root = 0; root < 5; ++root) {
+        std::vector<unsigned char> expected(1100, 0xee);
+        for (int i = 0; i < size; ++i)
+          expected[static_cast<std::size_t>(i) + 1] = static_cast<unsigned char>(i * 7 + root);
+        std::vector<unsigned char> data(1100, 0xee);
+        if (rank_of_world() == root) data = expected;
+        MPI_Bcast(data.data() + 1, size, MPI_BYTE, root, MPI_COMM_WORLD);
+        EXPECT_EQ(data, expected) << size;
+      }
+  });
+}
+
+TEST(Meeting, ABroadcastMayHaveDifferentTypesOfManyNumbers) {
+  run_everywhere(5, [] {
+    MPI_Datatype column;
+    MPI_Type_vector(100, 1, 2, MPI_INT, &column);
+    MPI_Type_commit(&column);
+    for (int root = 0; root < 5; ++root) {
+      std::vector<int> data(200, -1);
+      bool const is_root = rank_of_world() == root, is_even = (rank_of_world() + root) % 2 == 0;
+      std::size_t const step = is_even ? 2 : 1;
+      for (std::size_t i = 0; is_root && i < 100; ++i) data[i * step] = root + static_cast<int>(i);
+      MPI_Bcast(data.data(), is_even ? 1 : 100, is_even ? column : MPI_INT, root, MPI_COMM_WORLD);
+      for (std::size_t i = 0; i < 100; ++i)
+        EXPECT_EQ(data[i * step], root + static_cast<int>(i)) << i;
+      EXPECT_EQ(data[is_even ? 1 : 100], -1);
+    }
+    MPI_Type_free(&column);
   });
 }
 
@@ -169,6 +234,21 @@ TEST(Meeting, RanksInDifferentOperationsAreDeadlocked) {
         int const values[2] = {};
         int sums[2];
         MPI_Allreduce(values, sums, 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+      },
+      [] {
+        int const values[3] = {};
+        int sums[3];
+        MPI_Allreduce(values, sums, 3, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+      },
+      [] {
+        int const values[3] = {};
+        int sums[3];
+        MPI_Reduce(values, sums, 3, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
+      },
+      [] {
+        int const values[most_numbers] = {};
+        int sums[most_numbers];
+        MPI_Allreduce(values, sums, most_numbers, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
       },
       [] {
         int const value = 1;

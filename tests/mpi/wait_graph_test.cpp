@@ -55,6 +55,16 @@ TEST(WaitGraph, ShowsCircles) {
             "-> 0\n");
 }
 
+TEST(WaitGraph, RanksThatReduceOtherCountsOfNumbersAreMissing) {
+  auto const reducing = [](int numbers) {
+    rank_state made = in(mpi::call::allreduce);
+    made.waiting.tag = numbers;
+    return made;
+  };
+  EXPECT_EQ(graph({reducing(3), reducing(3), reducing(5), reducing(3)}),
+            "  a circle of 2 ranks: 0 -> 2 -> 0\n");
+}
+
 TEST(WaitGraph, ShowsForWhomTheOthersWait) {
   EXPECT_EQ(graph({receiving_from(1), receiving_from(2), ended(), receiving_from(4), running()}),
             "  2 ranks wait, directly or through others, for rank 2, which has ended\n"

@@ -19,7 +19,6 @@
 namespace quarry::test {
 namespace {
 
-constexpr std::uint32_t block_ranks = 4;  // few, so that small worlds have several blocks
 
 /// The program that runs now, for the functions that the runtime calls.
 struct running_program {
@@ -37,6 +36,7 @@ constexpr std::uint64_t fewer_seeds = 200;
 constexpr std::uint64_t fewer_seeds = 20;
 #endif
 
+std::uint32_t block_ranks = default_block_ranks;
 std::uint64_t complete_meetings = 0;
 std::uint32_t passed_messages = 0;
 
@@ -148,6 +148,7 @@ void run_in_worlds(std::function<void()> const& body) {
   for (std::uint32_t const ranks : {3, 8}) run_as_threads(ranks, body);
 }
 
+void begin_with_blocks_of(std::uint32_t ranks) { block_ranks = ranks; }
 void begin_with_meetings(std::uint64_t complete) { complete_meetings = complete; }
 void begin_with_messages(std::uint32_t passed) { passed_messages = passed; }
 

@@ -54,6 +54,9 @@ void run_in_worlds(std::function<void()> const& body);
 /// The result of a program that fails, as fibers.
 program_result run_failing(std::uint32_t ranks, std::function<void()> const& body);
 
+/// Programs that run later have blocks of so many ranks, a power of two (mpi/meeting_place.hpp).
+void begin_with_blocks_of(std::uint32_t ranks);
+inline constexpr std::uint32_t default_block_ranks = 4;  // small worlds have several blocks
 /// Programs that run later begin as if so many meetings of each kind were complete.
 void begin_with_meetings(std::uint64_t complete);
 /// Programs that run later begin as if each rank had received so many messages.
