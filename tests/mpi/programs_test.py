@@ -85,6 +85,7 @@ PROGRAMS = {
     "fails_divide_by_zero": ((4,), Failure((136,), r"rank 3\b.*zero", (136,))),
     "fails_early_exit": ((4,), Failure((3,), r"rank 1\b.*ended with status 3", (3,))),
     "fails_mixed_collectives": ((4,), Failure((1, 15), r"MPI_Barrier(.|\n)*MPI_Allreduce")),
+    "fails_mixed_counts": ((4,), Failure((1, 15), r"MPI_Allreduce, 3 numbers(.|\n)*MPI_Allreduce, 5 numbers")),
     "fails_no_such_rank": ((4,), Failure((6,), r"rank [0-3]\b.*MPI_Send.*rank", (6,))),
     "fails_no_memory": (
         (4,),

@@ -34,8 +34,8 @@ static void broadcast(unsigned char* data, int count, int root, int salt) {
 static void broadcasts(void) {
   unsigned char stack[on_stack + gap + 1];
   unsigned char* const heap = malloc(9000 + gap + 1);
-  int const counts[] = {65, 100, 512, 520, 4096, 8999};
-  for (int i = 0; i < 6; ++i)
+  int const counts[] = {65, 100, 512, 520, 1024, 1025, 4096, 8999};
+  for (int i = 0; i < 8; ++i)
     for (int shift = 0; shift < 4; ++shift) {
       int const own_shift = shift == 0   ? 0
                             : shift == 1 ? 8
@@ -69,8 +69,8 @@ static void reduce(double* sent, double* received, int count, int root, int is_i
 static void reductions(void) {
   double stack[2][on_stack / 8 + 1];
   double* const heap = malloc(sizeof(double) * 2050 * 2);
-  int const counts[] = {2, 4, 9, 33, 64, 70, 513, 2048};
-  for (int i = 0; i < 8; ++i)
+  int const counts[] = {2, 4, 9, 33, 64, 70, 513, 2048, 3, 8, 20, 32};
+  for (int i = 0; i < 12; ++i)
     for (int shift = 0; shift < 3; ++shift) {
       int const own_shift = shift == 2 ? rank % 2 : shift;
       int const root = i % 3 == 0 ? -1 : size / i;
