@@ -358,7 +358,7 @@ QUARRY_HD int MPI_Bcast(void* data, int count, MPI_Datatype type, int root, MPI_
        (size <= meeting::best_broadcast() && reinterpret_cast<std::uint64_t>(data) % 8 == 0)) &&
       static_cast<std::uint32_t>(root) < layout().size;
   if (is_small &&
-      meeting::try_broadcast(data, size, static_cast<std::uint32_t>(root), call::bcast, true, error,
+      meeting::try_broadcast(data, size, static_cast<std::uint32_t>(root), call::bcast, error,
                              rest) &&
       error == MPI_SUCCESS) {
     join_lanes();

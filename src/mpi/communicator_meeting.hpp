@@ -16,9 +16,9 @@ namespace quarry::inline QUARRY_ABI::mpi {
 struct communicator_meeting {
   static constexpr bytes max_broadcast = meeting::part_bytes;
 
-  std::uint32_t counters[block_place::call_kinds];     // of each kind of meeting; atomic
-  std::uint32_t has_schedules[2];                      // of even and of odd meetings; atomic
-  alignas(16) char results[2][max_broadcast + 16];     // the same; and the size that a root sends
+  std::uint32_t counters[block_place::call_kinds];  // of each kind of meeting; atomic
+  std::uint32_t has_schedules[2];                   // of even and of odd meetings; atomic
+  alignas(16) char results[2][max_broadcast + 16];  // the same: data, then their size
 
   [[nodiscard]] QUARRY_HD published_places places() { return {reinterpret_cast<char*>(this + 1)}; }
   [[nodiscard]] QUARRY_HD static constexpr bytes bytes_for(std::uint32_t size) {

@@ -161,6 +161,13 @@ inline constexpr std::uint32_t most_fast_looks = is_on_host() ? 3 : 64;
   return most_fast_looks;
 }
 
+/// Counts a long wait in the fast path, as the general path counts its waits: `--tune` compares
+/// placements by these counts.
+QUARRY_FAST void note_long_wait([[maybe_unused]] rank_state& rank,
+                                [[maybe_unused]] std::uint32_t looks) {
+  if (!is_on_host() && looks >= most_fast_looks) ++rank.steps;
+}
+
 /// What became of a fast send.
 enum class fast_send : std::uint32_t {
   refused,  // nothing was done: the general path must send
@@ -374,7 +381,10 @@ struct longer_message {
       if (looks >= most_fast_looks) let_other_rank_run();
       continue;
     }
-    if (take_fast(mails, arrived, wanted, status)) return fast_receive::taken;
+    if (take_fast(mails, arrived, wanted, status)) {
+      note_long_wait(rank, looks);
+      return fast_receive::taken;
+    }
     if (is_wanted(wanted, arrived.head)) {
       if (!is_here(arrived) || arrived.size() > wanted.room) return fast_receive::refused;
       found = {arrived.head.source, arrived.head.tag, arrived.size()};

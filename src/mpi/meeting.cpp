@@ -154,11 +154,11 @@ QUARRY_SLOW void meeting::finish_late_reduce(void* received, number_batch number
   if (rest.represents) {
     helped_reduction_work const work{
         {at, how, numbers.count, the_meeting().values + rest.number % 2 * values_of(at.blocks)}};
-    wait_for_world(arrived, reason_to_meet(which, numbers.all));
+    wait_for_world(arrived, reason_to_meet(which, numbers.total));
     finish_block(at, arrived, simt::lane_group::alone(), work);
     note_published(at);
   } else {
-    wait_for_block(arrived, reason_to_meet(which, numbers.all));
+    wait_for_block(arrived, reason_to_meet(which, numbers.total));
   }
   take_numbers(at, received, numbers);
 }

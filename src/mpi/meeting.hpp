@@ -22,14 +22,14 @@ class meeting {
  public:
   static constexpr bytes part_bytes = 64;
   static constexpr bytes max_broadcast = 1024;
-  /// The numbers of a rank that are reduced in one meeting. `all`: in all meetings of the call.
+  /// The numbers of a rank that are reduced in one meeting. `total`: in all meetings of the call.
   struct number_batch {
     std::uint8_t size;  // of a number, in bytes
     std::uint8_t count;
-    std::uint8_t all;
+    std::uint8_t total;
 
     [[nodiscard]] QUARRY_FAST std::uint32_t kind(call which) const {
-      return block_place::kind_of(which, all);
+      return block_place::reduction_kind(which, total);
     }
   };
   /// The root's data lie behind their size, so that one load gets both of a few bytes.
@@ -57,12 +57,11 @@ class meeting {
   QUARRY_SLOW static void barrier(call which, std::uint32_t kind);
   QUARRY_HD static void barrier(call which) { barrier(which, kind_of(which)); }
 
-  /// Copies `size` bytes, at most `part_bytes`, or `best_broadcast` if `data` is a multiple of 8,
+  /// Copies `size` bytes, at most `part_bytes`, or `best_broadcast` if the address `data` is a multiple of 8,
   /// of the rank `root` to all ranks. Returns false if something is left. `error`: if the root
   /// sends more, only `size` bytes are copied.
   [[nodiscard]] QUARRY_FAST static bool try_broadcast(void* data, std::uint32_t size,
-                                                      std::uint32_t root, call which,
-                                                      bool is_one_kind, int& error,
+                                                      std::uint32_t root, call which, int& error,
                                                       unfinished& rest) {
     seat const at = own_seat();
     arrival const arrived{at, kind_of(which)};
@@ -71,15 +70,15 @@ class meeting {
       copy_part(result + result_head, static_cast<char const*>(data), size);
       *reinterpret_cast<std::uint32_t*>(result) = size;
     }
-    if (!meet_briefly(at, arrived, is_one_kind, rest)) return false;
+    if (!meet_briefly(at, arrived, true, rest)) return false;
     error = own_rank() == root ? MPI_SUCCESS : take_result(data, size, arrived.number());
     return true;
   }
   /// `data` is null on the root, whose buffer may be constant.
   QUARRY_SLOW static int finish_broadcast(void* data, std::uint32_t size, call which,
                                           unfinished rest);
-  /// At most how many bytes take less time so than by broadcast_directly. All ranks know the same.
-  /// Where ranks share warps, their lanes share its copies.
+  /// At most so many bytes take less time in a meeting than by broadcast_directly. All ranks know
+  /// the same. Where 32 ranks share a warp, broadcast_directly copies with all lanes.
   [[nodiscard]] QUARRY_FAST static bytes best_broadcast() {
     return is_on_host() || layout().shift != 0 ? max_broadcast : part_bytes;
   }
@@ -92,7 +91,8 @@ class meeting {
   }
   /// How many numbers can meet at once.
   [[nodiscard]] QUARRY_FAST static std::uint32_t numbers_at_once() {
-    return block_place::numbers_of(own_seat().ranks);
+    seat const at = own_seat();
+    return block_place::numbers_of(at.blocks == 1 ? at.members : at.ranks);
   }
   /// Combines the numbers at `own` of all ranks. Stores the results at `received`, unless it is
   /// null. Returns false if something is left. `is_one_kind`: as in `try_barrier`.

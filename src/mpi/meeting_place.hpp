@@ -24,8 +24,8 @@ struct block_place {
   static constexpr std::uint32_t max_ranks = 1024;
 
   /// The kind of meetings in which `call::reduce` or `call::allreduce` reduces `numbers` numbers.
-  [[nodiscard]] QUARRY_HD static constexpr std::uint32_t kind_of(call which,
-                                                                 std::uint32_t numbers) {
+  [[nodiscard]] QUARRY_HD static constexpr std::uint32_t reduction_kind(call which,
+                                                                        std::uint32_t numbers) {
     if (numbers < 2) return static_cast<std::uint32_t>(which);
     std::uint32_t const first = tree_kind + 1 + (which == call::reduce ? 0 : max_numbers - 1);
     return first + numbers - 2;

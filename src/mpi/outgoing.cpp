@@ -35,17 +35,12 @@ namespace {
 }
 
 QUARRY_SLOW void wait_for_slot(rank_state& rank, sender_slot& slot, wait_reason const& reason) {
+  constexpr std::uint32_t at_once = 2;  // take_message returns slots in pairs
   own_mail_reader const mails = reader_of(rank);
-  [[maybe_unused]] std::uint32_t looks = 0;
   poll_until(rank, reason, [&] {
     slot.look();
     if (slot.is_free()) return true;
-    if constexpr (is_on_host()) {
-      if (mails.has_message()) progress(rank);
-    } else if (constexpr std::uint32_t patience = 64, distance = 16;
-               ++looks > patience && looks % distance == 0 && mails.has_message()) {
-      progress(rank, nullptr, 1);
-    }
+    if (mails.has_message()) progress(rank, nullptr, at_once);
     return false;
   });
 }

@@ -45,10 +45,8 @@ inline constexpr bytes most_eager = 4096;
 QUARRY_SLOW void post(rank_state& rank, std::uint32_t target, message& sent,
                       wait_reason const& reason);
 
-/// Waits until the slot is free. On a GPU a rank takes messages meanwhile only after some looks,
-/// because the receiver may wait for it, too, and then one at a time: each that it takes lets
-/// another one come, so that a rank that took all of them looked for its slot only after some
-/// milliseconds.
+/// Waits until the slot is free, and takes messages meanwhile, but only two between two looks for
+/// the slot: taking one takes many microseconds, and lets another one come.
 QUARRY_SLOW void wait_for_slot(rank_state& rank, sender_slot& slot, wait_reason const& reason);
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

@@ -340,7 +340,7 @@ QUARRY_SLOW bool advance_schedules(rank_state& rank);
 QUARRY_SLOW void look_around(rank_state& rank, request* until = nullptr);
 
 /// Waits until `is_done()` for something that other ranks do whenever they make progress: that they
-/// take messages, or free memory. Steps of collective operations may wait so.
+/// free memory, for example. Steps of collective operations may wait so.
 template <class Condition>
 QUARRY_HD void wait_for_others(rank_state& rank, wait_reason const& reason,
                                Condition const& is_done) {
@@ -408,7 +408,7 @@ QUARRY_HD inline void part_lanes() {
 /// one at its mailbox may delay the message of the other.
 ///
 /// A rank that waits here is in no report of a deadlock. So ranks of a warp whose operations have a
-/// different number of meetings must not be in the same kind of meeting (block_place::kind_of).
+/// different number of meetings must not be in the same kind of meeting (block_place::reduction_kind).
 ///
 /// Memory order. Relaxed (Y): all lanes decide alike whether they join. A lane sets its warp's bit
 /// before it arrives at the meeting, whose orders in `meeting_place.hpp` put that before all loads

@@ -299,6 +299,7 @@ template <std::uint32_t Most>
     if (asked->is_done == 0 || asked->error != MPI_SUCCESS || !is_plain(asked->type)) return false;
     ++receives;
   }
+  note_long_wait(rank, looks);
   if (rank.spare_requests + receives > most_spare_requests) return false;
   QUARRY_NO_UNROLL
   for (int i = 0; i < count; ++i) {

@@ -15,6 +15,7 @@ namespace quarry::test {
 namespace meeting_model_test {
 
 constexpr std::uint32_t kind = 1;
+constexpr std::uint32_t numbers = 3;  // that each rank adds
 constexpr mpi::small_reduction sum{mpi::small_reduction::number::uint64, MPI_SUM};
 
 /// Blocks of ranks, and what ranks have seen.
@@ -46,15 +47,17 @@ class observed_meetings {
     std::uint32_t const block = rank / block_ranks_, first = block * block_ranks_;
     mpi::seat const at{
         blocks_[block], counters_.data(), block, blocks(), std::min(block_ranks_, ranks_ - first),
-        rank - first};
+        rank - first,   block_ranks_};
     mpi::arrival const arrived{at, kind};
     ++begun_;
     if (meeting % ranks_ == rank) broadcast_[arrived.number() % 2] = 100 + meeting;
-    at.place.slots[mpi::block_place::slot(at.own)] = value(rank, meeting);
+    for (std::uint32_t i = 0; i < numbers; ++i)
+      at.place.slots[mpi::block_place::slot(i * mpi::block_place::padded(at.members) + at.own)] =
+          value(rank, meeting) * (i + 1);
     simt::lane_group const alone = simt::lane_group::alone();
     if (arrived.arrive(alone)) {
       mpi::small_reduction_work const work{
-          at, sum, values_.data() + arrived.number() % 2 * mpi::values_of(blocks())};
+          at, sum, numbers, values_.data() + arrived.number() % 2 * mpi::values_of(blocks())};
       if (!mpi::represent_block(at, arrived, alone, work, 1))
         while (!arrived.is_complete()) simt::pause();
       mpi::finish_block(at, arrived, alone, work);
@@ -64,7 +67,8 @@ class observed_meetings {
     if (begun_ < ranks_ * (meeting + 1)) problem_ = "a rank went on before another had arrived";
     std::uint64_t expected = 0;
     for (std::uint32_t i = 0; i < ranks_; ++i) expected += value(i, meeting);
-    if (at.place.result != expected) problem_ = "a rank got another sum";
+    for (std::uint32_t i = 0; i < numbers; ++i)
+      if (at.place.results[i] != expected * (i + 1)) problem_ = "a rank got another sum";
     simt::interleave();
     if (broadcast_[arrived.number() % 2] != 100 + meeting) problem_ = "a rank got another number";
   }

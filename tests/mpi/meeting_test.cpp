@@ -111,10 +111,15 @@ TEST(Meeting, ReductionsOfMoreNumbersThanMeetAtOnceHaveEveryBitToo) {
     }
   };
   begin_with_blocks_of(256);  // 4 numbers of each rank fill the slots of a block
-  run_on_fibers(300, 1, reduce);
+  auto const of_full_blocks = run_on_fibers(300, 1, reduce);
   begin_with_blocks_of(1);  // 280 blocks: 3 numbers of each
-  run_on_fibers(280, 1, reduce);
+  auto const of_many_blocks = run_on_fibers(280, 1, reduce);
   begin_with_blocks_of(default_block_ranks);
+  for (program_result const& result : {of_full_blocks, of_many_blocks}) {
+    EXPECT_FALSE(result.is_deadlocked);
+    EXPECT_EQ(result.failure, "");
+    EXPECT_EQ(result.status, 0);
+  }
 }
 
 TEST(Meeting, NumbersMayLieAtAnyAddress) {

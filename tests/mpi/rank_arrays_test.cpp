@@ -103,7 +103,7 @@ TEST(RankArrays, RanksThatCallTogetherShareRows) {
     unsigned adjacent = 0;  // those that happened to call together; in some orders only a few do
     for (std::uint64_t seed = 1; seed <= 20 && adjacent <= 1; ++seed) {
       std::array<owned, 32> arrays{};
-      run_on_fibers(32, seed, [&] {
+      auto const result = run_on_fibers(32, seed, [&] {
         auto const rank = static_cast<std::size_t>(rank_in(MPI_COMM_WORLD));
         MPI_Barrier(MPI_COMM_WORLD);
         arrays[rank] = allocate(100, width);
@@ -117,6 +117,7 @@ TEST(RankArrays, RanksThatCallTogetherShareRows) {
         EXPECT_TRUE(arrays[rank].is_whole());  // what others freed changes nothing
         free(arrays[rank]);
       });
+      EXPECT_EQ(result.failure, "");
       for (std::size_t i = 1; i < arrays.size(); ++i)
         adjacent +=
             arrays[i].distance > width && arrays[i].first - arrays[i - 1].first == width ? 1 : 0;

@@ -19,7 +19,6 @@
 namespace quarry::test {
 namespace {
 
-
 /// The program that runs now, for the functions that the runtime calls.
 struct running_program {
   std::function<void()> const* body = nullptr;

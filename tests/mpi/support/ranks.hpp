@@ -13,7 +13,7 @@ namespace quarry::test {
 inline constexpr std::uint64_t default_heap_bytes = std::uint64_t{64} << 20;
 
 /// What became of a program.
-struct program_result {
+struct [[nodiscard]] program_result {
   int status = 0;                 // the program's exit status
   std::uint64_t allocations = 0;  // in use in the heap at the end
   bool is_deadlocked = false;
