@@ -57,9 +57,9 @@ class meeting {
   QUARRY_SLOW static void barrier(call which, std::uint32_t kind);
   QUARRY_HD static void barrier(call which) { barrier(which, kind_of(which)); }
 
-  /// Copies `size` bytes, at most `part_bytes`, or `best_broadcast` if the address `data` is a multiple of 8,
-  /// of the rank `root` to all ranks. Returns false if something is left. `error`: if the root
-  /// sends more, only `size` bytes are copied.
+  /// Copies `size` bytes, at most `part_bytes`, or `best_broadcast` if the address `data` is a
+  /// multiple of 8, of the rank `root` to all ranks. Returns false if something is left. `error`:
+  /// if the root sends more, only `size` bytes are copied.
   [[nodiscard]] QUARRY_FAST static bool try_broadcast(void* data, std::uint32_t size,
                                                       std::uint32_t root, call which, int& error,
                                                       unfinished& rest) {

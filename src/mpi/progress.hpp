@@ -408,7 +408,8 @@ QUARRY_HD inline void part_lanes() {
 /// one at its mailbox may delay the message of the other.
 ///
 /// A rank that waits here is in no report of a deadlock. So ranks of a warp whose operations have a
-/// different number of meetings must not be in the same kind of meeting (block_place::reduction_kind).
+/// different number of meetings must not be in the same kind of meeting
+/// (block_place::reduction_kind).
 ///
 /// Memory order. Relaxed (Y): all lanes decide alike whether they join. A lane sets its warp's bit
 /// before it arrives at the meeting, whose orders in `meeting_place.hpp` put that before all loads
