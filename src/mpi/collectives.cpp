@@ -227,12 +227,14 @@ QUARRY_SLOW void reduce_numbers(void const* sent, void* received, int count, MPI
   join_lanes();
 }
 
-/// Whether `count` numbers meet: they can, and it is the faster way.
+/// Whether `count` numbers meet: they can, and it is the faster way. With several GPUs each block
+/// reads numbers of all blocks from the other GPUs.
 [[nodiscard]] QUARRY_FAST bool are_best_met(int count, small_reduction how, MPI_Comm communicator) {
   if (spans_processes || communicator != MPI_COMM_WORLD || !meeting::can_reduce(how)) return false;
+  auto const numbers = static_cast<std::uint32_t>(count);
+  if (layout().heaps != nullptr && layout().size < 8192) return numbers <= 12;
   return count == 1 ||
-         static_cast<std::uint32_t>(count) <=
-             small_reduction::best_meetings(layout().size) * meeting::numbers_at_once();
+         numbers <= small_reduction::best_meetings(layout().size) * meeting::numbers_at_once();
 }
 /// The same for a communicator other than the world, where each number has meetings of its own.
 [[nodiscard]] QUARRY_HD bool are_few_of(membership const& among, int count, small_reduction how) {

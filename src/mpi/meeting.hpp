@@ -78,9 +78,12 @@ class meeting {
   QUARRY_SLOW static int finish_broadcast(void* data, std::uint32_t size, call which,
                                           unfinished rest);
   /// At most so many bytes take less time in a meeting than by broadcast_directly. All ranks know
-  /// the same. Where 32 ranks share a warp, broadcast_directly copies with all lanes.
+  /// the same. Where 32 ranks share a warp, broadcast_directly copies with all lanes. Lanes of
+  /// another GPU than the root's wait longer for each load.
   [[nodiscard]] QUARRY_FAST static bytes best_broadcast() {
-    return is_on_host() || layout().shift != 0 ? max_broadcast : part_bytes;
+    if (is_on_host()) return max_broadcast;
+    if (layout().shift == 0) return part_bytes;
+    return layout().heaps == nullptr ? max_broadcast : 384;
   }
   /// The same for at most `max_broadcast` bytes.
   QUARRY_SLOW static int broadcast(void* data, std::uint32_t size, std::uint32_t root, call which);

@@ -30,6 +30,8 @@ REPORTS = {
     "fails_refused_memory": r"(the heap had no room.* 4 times, first to rank [0-3] for 1125899906842624 bytes(.|\n)*){2}",
     "frees_wrong_addresses": r"(an address that is not allocated, and changed nothing: 8 times, 0x[0-9a-f]+ by rank [0-3]\n(.|\n)*){2}",
 }
+# Faults that only meetings notice. Ranks of several processes send messages instead.
+FAULTS_OF_MEETINGS = {"fails_mixed_counts"}
 
 
 class Processes(unittest.TestCase):
@@ -162,7 +164,7 @@ class Processes(unittest.TestCase):
 
 
 def add_tests():
-    for name in sorted(programs_test.PROGRAMS):
+    for name in sorted(set(programs_test.PROGRAMS) - FAULTS_OF_MEETINGS):
         setattr(Processes, f"test_{name}", lambda self, name=name: self.check(name))
 
 
