@@ -232,7 +232,7 @@ QUARRY_SLOW void reduce_numbers(void const* sent, void* received, int count, MPI
 [[nodiscard]] QUARRY_FAST bool are_best_met(int count, small_reduction how, MPI_Comm communicator) {
   if (spans_processes || communicator != MPI_COMM_WORLD || !meeting::can_reduce(how)) return false;
   auto const numbers = static_cast<std::uint32_t>(count);
-  if (layout().heaps != nullptr && layout().size < 8192) return numbers <= 12;
+  if (!meeting::are_fast_for_many()) return numbers <= 12;
   return count == 1 ||
          numbers <= small_reduction::best_meetings(layout().size) * meeting::numbers_at_once();
 }

@@ -77,13 +77,18 @@ class meeting {
   /// `data` is null on the root, whose buffer may be constant.
   QUARRY_SLOW static int finish_broadcast(void* data, std::uint32_t size, call which,
                                           unfinished rest);
+  /// Whether meetings are fast for more than a few words: not for few ranks on several GPUs, which
+  /// read what ranks of the other GPUs have written. All ranks know the same.
+  [[nodiscard]] QUARRY_FAST static bool are_fast_for_many() {
+    return layout().heaps == nullptr || layout().size >= 8192;
+  }
   /// At most so many bytes take less time in a meeting than by broadcast_directly. All ranks know
   /// the same. Where 32 ranks share a warp, broadcast_directly copies with all lanes. Lanes of
   /// another GPU than the root's wait longer for each load.
   [[nodiscard]] QUARRY_FAST static bytes best_broadcast() {
     if (is_on_host()) return max_broadcast;
     if (layout().shift == 0) return part_bytes;
-    return layout().heaps == nullptr ? max_broadcast : 384;
+    return are_fast_for_many() ? max_broadcast : 384;
   }
   /// The same for at most `max_broadcast` bytes.
   QUARRY_SLOW static int broadcast(void* data, std::uint32_t size, std::uint32_t root, call which);
