@@ -18,7 +18,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/guide/mpi_debugging.md"
-SOURCES = [ROOT / "examples/mpi/faulty.c", ROOT / "tests/mpi/programs/fails_deadlock.c"]
+COMPILED_THERE = ROOT / "examples/mpi/faulty.c"  # by a command of the page
+COMPILED = [ROOT / f"tests/mpi/programs/{name}.c" for name in ("fails_deadlock", "fails_mixed_counts")]
 BLOCK = re.compile(r"^```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -48,11 +49,12 @@ class Guide(unittest.TestCase):
         tools = Path(sys.argv[1]).resolve()
         path = f"{tools}{os.pathsep}{os.environ['PATH']}"
         with tempfile.TemporaryDirectory() as folder:
-            for source in SOURCES:
+            for source in [COMPILED_THERE, *COMPILED]:
                 (Path(folder) / source.name).write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
-            subprocess.run(
-                [tools / "quarry-mpicc", "-O1", SOURCES[1].name, "-o", SOURCES[1].stem], cwd=folder, check=True, timeout=120
-            )
+            for source in COMPILED:
+                subprocess.run(
+                    [tools / "quarry-mpicc", "-O1", source.name, "-o", source.stem], cwd=folder, check=True, timeout=120
+                )
             runs = 0
             for commands, shown in examples():
                 printed = []
