@@ -123,13 +123,12 @@ QUARRY_HD void combine_slots(Group const& group, block_place& place, std::uint32
     std::uint32_t const parts = (count + 7) / 8;
     sync(group);
     QUARRY_NO_UNROLL
-    for (std::uint32_t i = group.rank(); i < parts * numbers; i += group.size()) {
+    for (std::uint32_t i = group.rank(); i < parts * numbers; i += group.size()) {  // of all eights
       std::uint32_t const number = numbers == 1 ? 0 : i / parts;
       std::uint32_t const part = i - number * parts;
       std::uint32_t const left = count - part * 8;
-      std::uint64_t const result = combine_eight<T, Op>(
-          from + block_place::slot(number * block_place::padded(count) + part * 8),
-          left < 8 ? left : 8);
+      std::uint64_t const result =
+          combine_eight<T, Op>(from + block_place::slot(i * 8), left < 8 ? left : 8);
       if (parts == 1)
         store(number, result);
       else
@@ -213,9 +212,9 @@ struct small_reduction_work {
 
   template <class Group>
   QUARRY_HD void in_block(Group const& group) const {
-    bool const is_alone = at.blocks == 1;
-    std::uint64_t* const results = is_alone ? &at.place.results[0] : values + at.block;
-    std::uint32_t const distance = is_alone ? 1 : block_place::padded(at.blocks);
+    bool const has_one_block = at.blocks == 1;
+    std::uint64_t* const results = has_one_block ? &at.place.results[0] : values + at.block;
+    std::uint32_t const distance = has_one_block ? 1 : block_place::padded(at.blocks);
     combine_slots(
         group, at.place, numbers, at.members, how,
         [&](std::uint32_t number, std::uint64_t result) { results[number * distance] = result; });
