@@ -68,6 +68,45 @@ TEST(OtherClasses, AdjacentSmallerSlicesServeAnAllocation) {
   EXPECT_EQ(a.malloc(64), nullptr);
 }
 
+TEST(OtherClasses, AnAllocationTakesAsManySlicesAsItsSizeNeeds) {
+  if (!other_classes::joins_slices) GTEST_SKIP() << no_joins;
+  full_heap a{64};
+  a.free(100, 4);
+  EXPECT_EQ(a.malloc(241), nullptr) << "of the same class, but for 241 + 16 bytes five are needed";
+  void* const memory = a.malloc(240);
+  ASSERT_NE(memory, nullptr);
+  EXPECT_EQ(a.owner.ref().usable_size(memory), net(240));
+  a.free_now(memory);
+}
+
+TEST(OtherClasses, LanesOfOneClassGetSlicesForTheLargestOfTheirSizes) {
+  QUARRY_TEST_USES_FIBERS();
+  if (!other_classes::joins_slices) GTEST_SKIP() << no_joins;
+  full_heap a{64};
+  a.free(64, 64);
+  constexpr std::uint32_t sizes[] = {230, 256, 240, 225};
+  void* memory[4] = {};
+  simt::launch_fibers({1, 4}, {.seed = 1}, [&, ref = a.owner.ref()] {
+    std::uint32_t const lane = simt::this_place().thread;
+    memory[lane] = ref.malloc(net(sizes[lane]));
+  });
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_NE(memory[i], nullptr) << i;
+    EXPECT_EQ(a.owner.ref().usable_size(memory[i]), net(5 * 64 - joined_slices::offset)) << i;
+  }
+}
+
+TEST(OtherClasses, AClassThatServedASmallSizeMayHaveTooSmallSlicesForALargerOne) {
+  if (!other_classes::joins_slices) GTEST_SKIP() << no_joins;
+  full_heap a{32};
+  a.free(0, 1024);                      // a whole block
+  void* const served = a.malloc(1800);  // by 57 of at most 64 slices
+  ASSERT_NE(served, nullptr);
+  a.free_now(served);
+  EXPECT_EQ(a.malloc(2048), nullptr) << "of the same class, but it needs 65 slices";
+  EXPECT_NE(a.malloc(1800), nullptr);
+}
+
 TEST(OtherClasses, TooFewAdjacentSlicesServeNothing) {
   full_heap a{64};
   a.free(100, 4);
@@ -192,15 +231,13 @@ TEST(OtherClasses, AdjacentSlicesServeMoreThanTheLargestSlice) {
   for (int i = 0; i < 41; ++i) EXPECT_NE(a.malloc(1024), nullptr);
 }
 
-TEST(OtherClasses, SevenEighthsOfASegmentIsTheMost) {
+TEST(OtherClasses, SlicesServeUpToSixtyThreeSixtyFourthsOfASegment) {
   if (!other_classes::joins_slices) GTEST_SKIP() << no_joins;
   full_heap a{1024, 2};
   a.free(0, 63);
-  a.free(64, 63);
-  EXPECT_TRUE(other_classes::may_serve(test::state_of(a.owner), 56 * 1024));
-  EXPECT_NE(a.malloc(56 * 1024), nullptr);
-  EXPECT_FALSE(other_classes::may_serve(test::state_of(a.owner), 56 * 1024 + 1));
-  EXPECT_EQ(a.malloc(56 * 1024 + 1), nullptr) << "its class would have slices of a segment";
+  EXPECT_NE(a.malloc(63 * 1024 - 16), nullptr);
+  EXPECT_TRUE(other_classes::may_serve(test::state_of(a.owner), 63 * 1024 - 16));
+  EXPECT_FALSE(other_classes::may_serve(test::state_of(a.owner), 63 * 1024 - 15));
   EXPECT_FALSE(other_classes::may_serve(test::state_of(a.owner), bytes{1} << 32));
 }
 
@@ -247,7 +284,7 @@ TEST(OtherClasses, NoSliceServesMoreThanASegment) {
   full_heap a{1024, 2};
   a.free(0, 63);
   a.free(64, 63);
-  for (std::uint32_t const size : {63u * 1024 + 512, 64u * 1024, 64u * 1024 + 1, 120u * 1024})
+  for (std::uint32_t const size : {63u * 1024 - 15, 64u * 1024, 64u * 1024 + 1, 120u * 1024})
     EXPECT_EQ(a.malloc(size), nullptr) << size;
 }
 

@@ -52,6 +52,7 @@ QUARRY_GROUP_KERNEL(matches_bytes, return group.match_bytes(handle{values, 7}).m
 QUARRY_GROUP_KERNEL(compares, return group.all_equal(value);)
 QUARRY_GROUP_KERNEL(compares_constant, return group.all_equal(values);)
 QUARRY_GROUP_KERNEL(reduces, return group.or_reduce(value);)
+QUARRY_GROUP_KERNEL(finds_largest, return group.max_reduce(static_cast<std::uint32_t>(value));)
 QUARRY_GROUP_KERNEL(sums, return group.exclusive_sum(value);)
 
 #ifndef QUARRY_OPERATIONS_ALONE

@@ -181,6 +181,15 @@ TEST(LaneGroup, ReducesWithOr) {
   });
 }
 
+TEST(LaneGroup, ReducesWithMax) {
+  QUARRY_TEST_USES_FIBERS();
+  in_whole_warp([](lane_group const& all, std::uint32_t lane) {
+    EXPECT_EQ(all.max_reduce(lane ^ 5), 31u);
+    EXPECT_EQ(all.max_reduce(~lane), ~0u) << "unsigned";
+    EXPECT_EQ(all.match(lane % 3).max_reduce(100 - lane), 100 - lane % 3);
+  });
+}
+
 TEST(LaneGroup, SumsTheValuesOfLowerLanes) {
   QUARRY_TEST_USES_FIBERS();
   in_whole_warp([](lane_group const& all, std::uint32_t lane) {

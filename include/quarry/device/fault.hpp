@@ -37,9 +37,9 @@ struct fault {
   fault_kind kind = fault_kind::none;
   std::uint32_t block = 0;   ///< the lane's thread block: its linear index in the launch
   std::uint32_t thread = 0;  ///< the lane: its linear index in the thread block
-  /// Out of memory: the requested size; a heap rounds it up to the size class. `bad_alignment`: the
-  /// alignment. `size_mismatch`: the size that the caller stated. Hardened: the bytes of the
-  /// allocation. 0 if the call has no size
+  /// Out of memory: the requested size, in a heap the largest of lanes that call together.
+  /// `bad_alignment`: the alignment. `size_mismatch`: the size that the caller stated. Hardened:
+  /// the bytes of the allocation. 0 if the call has no size
   bytes size = 0;
   /// The pointer that the caller passed. `use_after_free`: the freed memory
   std::uint64_t address = 0;

@@ -168,6 +168,21 @@ class lane_group {
 #endif
   }
 
+  /// The largest of the members' values.
+  [[nodiscard]] QUARRY_HD std::uint32_t max_reduce(std::uint32_t value) const {
+#ifdef __CUDA_ARCH__
+    return is_alone() ? value : __reduce_max_sync(members_, value);
+#else
+    auto const& values = exchange(value, "max_reduce");
+    std::uint32_t result = 0;
+    for (std::uint32_t lane = 0; lane < warp_size; ++lane) {
+      if ((members_ >> lane & 1) != 0 && values[lane] > result)
+        result = static_cast<std::uint32_t>(values[lane]);
+    }
+    return result;
+#endif
+  }
+
   /// The sum of the integer values of the members with a lower lane. O(log size) steps: each lane
   /// adds the sum of the member that it points to, then points to that member's target.
   template <class T>

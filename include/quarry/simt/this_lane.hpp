@@ -95,9 +95,9 @@ class patience {
 
   QUARRY_HD void spend() {
 #ifdef __CUDA_ARCH__
-    std::uint64_t const now = clock_ns();
-    std::uint64_t const passed = previous_ == 0 ? 0 : now - previous_;
-    spent_ += static_cast<std::uint32_t>(passed < longest_step ? passed : longest_step);
+    auto const now = static_cast<std::uint32_t>(clock_ns());
+    std::uint32_t const passed = previous_ == 0 ? 0 : now - previous_;
+    spent_ += passed < longest_step ? passed : longest_step;
     previous_ = now;
 #else
     spent_ += 50;
@@ -123,8 +123,10 @@ class patience {
   }
 #endif
 
-  std::uint64_t previous_ = 0;  // CUDA: the time of the previous step
-  std::uint32_t spent_ = 0;     // nanoseconds
+  // CUDA: the time of the previous step in nanoseconds, modulo 2^32. A step of more than 4.2 s
+  // counts as any time up to the maximum.
+  std::uint32_t previous_ = 0;
+  std::uint32_t spent_ = 0;  // nanoseconds
 };
 
 /// Whether this code runs on a GPU.

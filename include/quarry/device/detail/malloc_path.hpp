@@ -17,31 +17,31 @@ class malloc_path {
   /// Allocates `size` bytes: a slice, or whole segments if `size` exceeds the largest slice. If the
   /// class has no memory, or too few segments are free, slices of other classes serve the request.
   [[nodiscard]] QUARRY_HD static void* allocate(heap_handle const& heap, bytes size) {
-    return size > heap.largest_slice()
-               ? allocate_large(heap, size)
-               : allocate_slice(heap, size_class_of(static_cast<std::uint32_t>(size)));
+    return size > heap.largest_slice() ? allocate_large(heap, size)
+                                       : allocate_slice(heap, static_cast<std::uint32_t>(size));
   }
 
   /// Does the same. Its lanes check whether all request one class, in place of grouping by class.
   [[nodiscard]] QUARRY_HD static void* allocate_together(heap_handle const& heap, bytes size) {
     if (size > heap.largest_slice()) return allocate_large(heap, size);
-    auto const id = size_class_of(static_cast<std::uint32_t>(size));
+    auto const slice_bytes = static_cast<std::uint32_t>(size);
     auto const group = simt::lane_group::coalesced<class malloc_all_site>();
     // One number identifies heap and class: states are aligned to 256 bytes; classes are fewer.
-    bool const is_one_class = group.all_equal(reinterpret_cast<std::uint64_t>(&heap.state()) + id);
-    return is_one_class ? claim_ticket(heap, group, group, id) : allocate_slice(heap, id);
+    bool const is_one_class = group.all_equal(reinterpret_cast<std::uint64_t>(&heap.state()) +
+                                              size_class_of(slice_bytes));
+    return is_one_class ? claim_ticket(heap, group, group, slice_bytes)
+                        : allocate_slice(heap, slice_bytes);
   }
 
-  [[nodiscard]] QUARRY_HD static void* allocate_slice(heap_handle const& heap, size_class id) {
+  [[nodiscard]] QUARRY_HD static void* allocate_slice(heap_handle const& heap, std::uint32_t size) {
     auto const callers = simt::lane_group::coalesced<class malloc_site>();
-    return claim_ticket(heap, callers, callers.match(&heap.state(), id), id);
+    return claim_ticket(heap, callers, callers.match(&heap.state(), size_class_of(size)), size);
   }
 
   /// Allocates `size` bytes, at most `largest_slice`, with the alignment of their size class: no
   /// slices of other classes serve it. Takes the slow path.
   [[nodiscard]] QUARRY_HD static void* allocate_of_own_class(heap_handle const& heap, bytes size) {
-    return search(heap, size_class_of(static_cast<std::uint32_t>(size)),
-                  slice_request::stage::own_class_only);
+    return search(heap, static_cast<std::uint32_t>(size), slice_request::stage::own_class_only);
   }
 
   /// Allocates whole segments from the end of the region (after Gallatin, algorithm 1). They are
@@ -73,8 +73,7 @@ class malloc_path {
     bool const may_join = other_classes::may_serve(heap.state(), size);
     void* const result = allocate_segments(heap, size, !may_join);
     if (result != nullptr || !may_join) return result;
-    return search(heap, size_class_of(static_cast<std::uint32_t>(size)),
-                  slice_request::stage::other_classes);
+    return search(heap, static_cast<std::uint32_t>(size), slice_request::stage::other_classes);
   }
 
   /// Claims whole segments. Returns nullptr if there are too few, or if the heap is destroyed.
@@ -101,8 +100,10 @@ class malloc_path {
   /// other warps wait.
   [[nodiscard]] QUARRY_HD static void* claim_ticket(heap_handle const& heap,
                                                     simt::lane_group const& callers,
-                                                    simt::lane_group const& group, size_class id) {
+                                                    simt::lane_group const& group,
+                                                    std::uint32_t size) {
     heap_state& state = heap.state();
+    size_class const id = size_class_of(size);
     std::uint32_t const index = simt::warp_hint() % counters_per_class;
     class_layout const layout = state.layouts[id];
     word previous = 0;
@@ -117,7 +118,7 @@ class malloc_path {
     if (found.is_valid) result = heap.address(found.segment, bytes{found.slice} * layout.size);
     if (callers.ballot(!found.is_valid) != 0) {
       if (!found.is_valid)
-        result = serve_slowly(heap, id, ticket_counter::ticket_of(previous),
+        result = serve_slowly(heap, size, ticket_counter::ticket_of(previous),
                               ticket_wait::others_replace_run(layout, previous, index));
       callers.sync();
     }
@@ -127,28 +128,31 @@ class malloc_path {
   /// The slow path. `ticket` is a ticket of the class that was not valid. The first lanes after a
   /// run's end search at once: one of them opens the next run. If others came first, a lane waits
   /// for that run, or claims freed slices, and searches if it got none.
-  QUARRY_HD static void* serve_slowly(heap_handle const& heap, size_class id, std::uint32_t ticket,
-                                      bool others_replace_run) {
+  QUARRY_HD static void* serve_slowly(heap_handle const& heap, std::uint32_t size,
+                                      std::uint32_t ticket, bool others_replace_run) {
     if (others_replace_run) {
-      void* const slice = simt::indirect_call([heap, id, ticket]() -> void* {
+      void* const slice = simt::indirect_call([heap, size, ticket]() -> void* {
+        size_class const id = size_class_of(size);
         random_claim::result const freed = random_claim::claim(heap, id, ticket);
         return freed.is_roomy ? ticket_wait::claim(heap, id, ticket) : freed.slice;
       });
       if (slice != nullptr) return slice;
     }
-    return search(heap, id, slice_request::stage::own_class);
+    return search(heap, size, slice_request::stage::own_class);
   }
 
   /// Searches all memory for slices. Serves the whole group, so that its lanes stay together in the
   /// kernel's next steps.
-  QUARRY_HD static void* search(heap_handle const& handle, size_class id,
+  QUARRY_HD static void* search(heap_handle const& handle, std::uint32_t size,
                                 slice_request::stage first) {
-    return simt::indirect_call([handle, id, first]() -> void* {
+    return simt::indirect_call([handle, size, first]() -> void* {
+      size_class const id = size_class_of(size);
       heap_handle const heap = handle;  // `serve_all` takes the address of this copy only
       if (heap.state().magic != heap_state::magic_alive) return heap.fail(fault_kind::destroyed, 0);
       auto const group = simt::lane_group::coalesced<class malloc_slow_site>().match(
           &heap.state(), static_cast<std::uint32_t>(first) << 8 | id);
       slice_request request{&heap.state(), id, group.size()};
+      request.size = group.max_reduce(size);
       // The quarantine retains memory that can serve the request better than other classes.
       bool const has_class = first == slice_request::stage::own_class;
       request.now =
@@ -163,8 +167,7 @@ class malloc_path {
       }
       if (failure != fault_kind::none) {
         simt::lane_mask const waiting = group.ballot(result == nullptr);
-        if (group.is_leader())
-          heap.report(failure, size_of_class(id), nullptr, count_ones(waiting));
+        if (group.is_leader()) heap.report(failure, request.size, nullptr, count_ones(waiting));
       }
       return result;
     });

@@ -10,11 +10,12 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// exceeds the largest slice and too few segments are free.
 ///
 /// A segment stays with its class while any slice of it is allocated. So after a change of sizes
-/// much memory may be in freed slices of classes that no lane requests any more. The
-/// search tries, in this order:
+/// much memory may be in freed slices of classes that no lane requests any more. The search tries,
+/// in this order:
 ///   1. the class that served the last such request;
-///   2. the broadest class (bit_tree::breadth): roughly, that with freed slices in most segments;
-///   3. the next larger classes;
+///   2. of the smaller classes and the next larger one, the broadest class (bit_tree::breadth):
+///      roughly, that with freed slices in most segments;
+///   3. the next larger class;
 ///   4. adjacent slices of a smaller class (joined_slices), from the smallest possible class on;
 ///   5. larger slices.
 /// It examines a few places of each class. Before a refusal it examines more places of the broadest
@@ -32,16 +33,17 @@ class other_classes {
   static constexpr bool joins_slices = !is_on(mitigation::poison);
 
   /// Whether slices of one segment can serve a request of `size` bytes that exceeds the largest
-  /// slice. The size is rounded up as for a slice: the limit is seven eighths of a segment.
+  /// slice. The limit is 63 slices of the class that has 64 in a segment: all of them are free only
+  /// in a free segment, and the words of smaller classes have less memory.
   [[nodiscard]] QUARRY_HD static bool may_serve(heap_state const& state, bytes size) {
-    if (!joins_slices || size > state.segment_bytes()) return false;
-    size_class const id = size_class_of(static_cast<std::uint32_t>(size));
-    return id < max_size_classes &&
-           size_of_class(id) + joined_slices::offset <= state.segment_bytes();
+    bytes const limit =
+        state.segment_bytes() - state.segment_bytes() / bits_per_word - joined_slices::offset;
+    return joins_slices && size <= limit &&
+           size_class_of(static_cast<std::uint32_t>(size)) < max_size_classes;
   }
 
-  /// Claims slices for some of `count` allocations, each of `request.joined` adjacent slices of
-  /// class `request.id`. O(classes).
+  /// Claims slices for some of `request.count` allocations of up to `request.size` bytes, each of
+  /// `request.joined` adjacent slices of class `request.id`. O(classes).
   QUARRY_SLOW static slice_supply::supply acquire(slice_request& request) {
     heap_state& state = *request.state;
     size_class const own = request.own_id;
@@ -69,19 +71,18 @@ class other_classes {
  private:
   static constexpr std::uint32_t one_search = 256;  // of `last_donors`; more than there are classes
   static_assert(max_size_classes <= one_search);
-  static constexpr size_class nearest_classes = 4;  // from 64 B on, at most twice the size
   static constexpr std::uint32_t tries_of_a_class = 2;
   static constexpr std::uint32_t max_broad_classes = 4;
   static constexpr std::uint32_t tries_of_a_broad_class = 8;
 
-  /// Claims slices of the broadest class of at most twice the size; in the stage `broad_classes`,
+  /// Claims slices of the broadest class up to the next larger one; in the stage `broad_classes`,
   /// of one of the `max_broad_classes` broadest classes. Of equally broad classes it tries the
   /// largest first, whose slices need fewer neighbours.
   QUARRY_SLOW static bool claim_of_broadest(slice_request& request) {
     bool const is_thorough = request.now == slice_request::stage::broad_classes;
-    size_class const end = is_thorough ? request.state->classes : end_of_nearest(request);
+    size_class const end = is_thorough ? request.state->classes : end_of_next(request);
     size_class const own = request.own_id;
-    size_class const first = joins_slices ? smallest_for(own) : own + 1;
+    size_class const first = joins_slices ? smallest_for(request) : own + 1;
     std::uint32_t previous = ~std::uint32_t{0};  // the classes that were not tried have lower keys
     QUARRY_NO_UNROLL
     for (std::uint32_t tries = is_thorough ? max_broad_classes : 1; tries != 0; --tries) {
@@ -99,30 +100,30 @@ class other_classes {
     return false;
   }
 
-  /// The smallest class whose slices can be joined for class `own`, or `own`.
-  QUARRY_SLOW static size_class smallest_for(size_class own) {
+  /// The smallest class whose slices can be joined for the request, or its own class.
+  QUARRY_SLOW static size_class smallest_for(slice_request const& request) {
     size_class first = joined_slices::smallest_class;
     QUARRY_NO_UNROLL
-    while (first < own && joined_slices::count_for(size_of_class(own), first) > bits_per_word)
+    while (first < request.own_id && joined_slices::count_for(request.size, first) > bits_per_word)
       ++first;
     return first;
   }
 
-  [[nodiscard]] QUARRY_HD static size_class end_of_nearest(slice_request const& request) {
-    size_class const end = request.own_id + 1 + nearest_classes;
+  [[nodiscard]] QUARRY_HD static size_class end_of_next(slice_request const& request) {
+    size_class const end = request.own_id + 2;
     return end < request.state->classes ? end : request.state->classes;
   }
 
   QUARRY_SLOW static bool claim_of_any(slice_request& request) {
     size_class const own = request.own_id;
     size_class const end = request.state->classes;
-    size_class const near = end_of_nearest(request);
-    size_class const first = smallest_for(own);
+    size_class const end_of_near = end_of_next(request);
+    size_class const first = smallest_for(request);
     size_class const end_of_smaller =
         own < end ? own : end;  // a request may exceed the largest slice
-    return simt::indirect_call(&claim_among, request, own + 1, near) ||
+    return simt::indirect_call(&claim_among, request, own + 1, end_of_near) ||
            (joins_slices && simt::indirect_call(&claim_among, request, first, end_of_smaller)) ||
-           simt::indirect_call(&claim_among, request, near, end);
+           simt::indirect_call(&claim_among, request, end_of_near, end);
   }
 
   /// Claims slices of the first class from `first` up to `end` that has some.
@@ -134,16 +135,25 @@ class other_classes {
     return false;
   }
 
-  /// Claims slices of class `id`, and joins them if they are smaller than the request's class.
-  QUARRY_SLOW static bool claim_of_class(slice_request& request, size_class id) {
+  /// Makes slices of class `id` what the request claims: as many as its lanes need, or as many as
+  /// a word has. Returns false if the class has no freed slices, or if an allocation takes more
+  /// slices than a word has: the class may have served smaller sizes of the request's class.
+  QUARRY_SLOW static bool select_class(slice_request& request, size_class id) {
     if (request.state->class_tree(id).empty()) return false;
-    std::uint32_t const lanes = request.count;
     std::uint32_t const joined =
-        id > request.own_id ? 1 : joined_slices::count_for(size_of_class(request.own_id), id);
+        id > request.own_id ? 1 : joined_slices::count_for(request.size, id);
+    if (joined > bits_per_word) return false;
     std::uint32_t const most = bits_per_word / joined;
     request.id = id;
     request.joined = static_cast<std::uint8_t>(joined);
-    request.count = joined * (lanes < most ? lanes : most);
+    request.count = joined * (request.count < most ? request.count : most);
+    return true;
+  }
+
+  /// Claims slices of class `id`, and joins them if they are smaller than the request's class.
+  QUARRY_SLOW static bool claim_of_class(slice_request& request, size_class id) {
+    std::uint32_t const lanes = request.count;
+    if (!simt::indirect_call(&select_class, request, id)) return false;
     bool const has_claimed =
         request.examines_all()
             ? simt::indirect_call(&slice_claim::claim_anywhere, request)
@@ -152,7 +162,7 @@ class other_classes {
                                       ? tries_of_a_broad_class
                                       : tries_of_a_class);
     request.count = lanes;
-    return has_claimed && (joined == 1 || simt::indirect_call(&join, request));
+    return has_claimed && (request.joined == 1 || simt::indirect_call(&join, request));
   }
 
   /// Joins the claimed slices, and releases those that are too few for an allocation. Returns
