@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -93,6 +94,28 @@ TEST(OtherClasses, LanesOfOneClassGetSlicesForTheLargestOfTheirSizes) {
   for (int i = 0; i < 4; ++i) {
     ASSERT_NE(memory[i], nullptr) << i;
     EXPECT_EQ(a.owner.ref().usable_size(memory[i]), net(5 * 64 - joined_slices::offset)) << i;
+  }
+}
+
+TEST(OtherClasses, LanesOfTwoHeapsSearchApart) {
+  QUARRY_TEST_USES_FIBERS();
+  if (!other_classes::joins_slices) GTEST_SKIP() << no_joins;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    full_heap a{64}, b{48};
+    a.free(64, 64);
+    b.free(64, 64);
+    void* memory[16] = {};
+    simt::launch_fibers({1, 16}, {.seed = seed},
+                        [&, refs = std::array{a.owner.ref(), b.owner.ref()}] {
+                          std::uint32_t const lane = simt::this_place().thread;
+                          memory[lane] = refs[lane % 2].malloc(net(225 + lane));
+                        });
+    for (std::uint32_t lane = 0; lane < 16; ++lane) {
+      heap_ref const own = (lane % 2 == 0 ? a : b).owner.ref();
+      ASSERT_NE(memory[lane], nullptr) << "seed " << seed << ", lane " << lane;
+      EXPECT_GE(own.usable_size(memory[lane]), net(225 + lane)) << "seed " << seed;
+      heap_internals::free_now(own, memory[lane]);
+    }
   }
 }
 
