@@ -73,7 +73,9 @@ TEST(OtherClasses, AnAllocationTakesAsManySlicesAsItsSizeNeeds) {
   if (!other_classes::joins_slices) GTEST_SKIP() << no_joins;
   full_heap a{64};
   a.free(100, 4);
+  a.owner.clear_faults();
   EXPECT_EQ(a.malloc(241), nullptr) << "of the same class, but for 241 + 16 bytes five are needed";
+  EXPECT_EQ(a.owner.first_fault()->size, 241u);
   void* const memory = a.malloc(240);
   ASSERT_NE(memory, nullptr);
   EXPECT_EQ(a.owner.ref().usable_size(memory), net(240));
@@ -105,15 +107,16 @@ TEST(OtherClasses, LanesOfTwoHeapsSearchApart) {
     a.free(64, 64);
     b.free(64, 64);
     void* memory[16] = {};
-    simt::launch_fibers({1, 16}, {.seed = seed},
-                        [&, refs = std::array{a.owner.ref(), b.owner.ref()}] {
-                          std::uint32_t const lane = simt::this_place().thread;
-                          memory[lane] = refs[lane % 2].malloc(net(225 + lane));
-                        });
+    simt::launch_fibers(
+        {1, 16}, {.seed = seed}, [&, refs = std::array{a.owner.ref(), b.owner.ref()}] {
+          std::uint32_t const lane = simt::this_place().thread;
+          memory[lane] = refs[lane % 2].malloc(net(lane % 2 == 0 ? 240 - lane : 256 - lane));
+        });
     for (std::uint32_t lane = 0; lane < 16; ++lane) {
       heap_ref const own = (lane % 2 == 0 ? a : b).owner.ref();
       ASSERT_NE(memory[lane], nullptr) << "seed " << seed << ", lane " << lane;
-      EXPECT_GE(own.usable_size(memory[lane]), net(225 + lane)) << "seed " << seed;
+      EXPECT_EQ(own.usable_size(memory[lane]), net(lane % 2 == 0 ? 240 : 6 * 48 - 16))
+          << "seed " << seed << ", lane " << lane;
       heap_internals::free_now(own, memory[lane]);
     }
   }
@@ -154,6 +157,34 @@ TEST(OtherClasses, TheOnlyAdjacentSlicesOfManySegmentsServeAnAllocation) {
     EXPECT_LE(memory, a.all[first + 3]);
     EXPECT_EQ(a.malloc(256), nullptr) << first;
   }
+}
+
+TEST(OtherClasses, SmallerClassesComeBeforeLargerOnesButTheNext) {
+  if (!other_classes::joins_slices) GTEST_SKIP() << no_joins;
+  auto const owner = test::small_heap(16);
+  auto const allocate = [&](std::uint32_t size) {
+    std::vector<void*> all;
+    for (std::uint32_t i = 0; i < 64 * 1024 / size; ++i)
+      all.push_back(owner.ref().malloc(net(size)));
+    return all;
+  };
+  auto const third = allocate(160), second = allocate(128), next = allocate(112);
+  (void)fill(owner, 64);  // also with the other slices of those classes
+  auto live = owner.live_allocations();
+  auto const first = std::find_if(live.begin(), live.end(), [&](auto const& each) {
+    return each.bytes == 64 && offset_in(each.address, 64 * 64) == 0;
+  });
+  ASSERT_NE(first, live.end());
+  auto* const adjacent = static_cast<char*>(first->address);
+  for (void* const each : {third.front(), second.front(), static_cast<void*>(adjacent),
+                           static_cast<void*>(adjacent + 64)})
+    heap_internals::free_now(owner.ref(), each);
+  void* const joined = owner.ref().malloc(net(96));
+  ASSERT_NE(joined, nullptr);
+  EXPECT_EQ(owner.ref().usable_size(joined), net(2 * 64 - joined_slices::offset));
+  heap_internals::free_now(owner.ref(), next.front());
+  EXPECT_EQ(owner.ref().malloc(net(96)), next.front());
+  expect_sound(owner);
 }
 
 TEST(OtherClasses, TheClassWithTheMostSegmentsComesBeforeTheNextLarger) {
@@ -417,6 +448,20 @@ TEST(OtherClasses, ReallocMovesJoinedSlices) {
   auto* const grown = static_cast<char*>(a.owner.ref().realloc(memory, 1024));
   ASSERT_NE(grown, nullptr);
   EXPECT_STREQ(grown, "kept");
+}
+
+TEST(OtherClasses, ReallocWithinAClassMovesJoinedSlicesThatAreTooFew) {
+  if (!other_classes::joins_slices) GTEST_SKIP() << no_joins;
+  full_heap a{64};
+  a.free(0, 4);
+  void* const memory = a.malloc(225);
+  ASSERT_NE(memory, nullptr);
+  EXPECT_EQ(a.owner.ref().realloc(memory, net(240)), memory);
+  EXPECT_EQ(a.owner.ref().realloc(memory, net(250)), nullptr) << "of the same class";
+  a.free(64, 5);
+  void* const moved = a.owner.ref().realloc(memory, net(250));
+  ASSERT_NE(moved, nullptr);
+  EXPECT_GE(moved, a.all[64]);
 }
 
 TEST(OtherClasses, AnAlignedAllocationGetsNoOtherAlignment) {

@@ -37,7 +37,8 @@ struct fault {
   fault_kind kind = fault_kind::none;
   std::uint32_t block = 0;   ///< the lane's thread block: its linear index in the launch
   std::uint32_t thread = 0;  ///< the lane: its linear index in the thread block
-  /// Out of memory: the requested size, in a heap the largest of lanes that call together.
+  /// Out of memory: the requested size, with the bytes that alignment and the canary add. Of lanes
+  /// that call together and request one size class of a heap, the largest of their sizes.
   /// `bad_alignment`: the alignment. `size_mismatch`: the size that the caller stated. Hardened:
   /// the bytes of the allocation. 0 if the call has no size
   bytes size = 0;

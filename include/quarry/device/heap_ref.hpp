@@ -81,9 +81,9 @@ class heap_ref {
 
   /// Resizes an allocation and keeps the bytes that fit. On failure returns nullptr and changes
   /// nothing. A null `pointer` allocates; size 0 shrinks to the smallest class. Moves the
-  /// allocation, in O(bytes), if its size class or its number of segments changes. If there is no
-  /// memory for that and the allocation can hold `size` bytes, it stays in place, and a fault is
-  /// recorded.
+  /// allocation, in O(bytes), if its size class or its number of segments changes, or if it
+  /// consists of adjacent smaller slices and cannot hold `size` bytes. If there is no memory for
+  /// that and the allocation can hold `size` bytes, it stays in place, and a fault is recorded.
   [[nodiscard]] QUARRY_HD void* realloc(void* pointer, bytes size) const {
     if (pointer == nullptr) return malloc(size);
     bytes const old = usable_size(pointer);

@@ -123,8 +123,8 @@ class patience {
   }
 #endif
 
-  // CUDA: the time of the previous step in nanoseconds, modulo 2^32. A step of more than 4.2 s
-  // counts as any time up to the maximum.
+  // CUDA: the time of the previous step in nanoseconds, modulo 2^32. A step of more than 4.29 s
+  // counts as any time up to the maximum, and a step after a reading of 0 does not count.
   std::uint32_t previous_ = 0;
   std::uint32_t spent_ = 0;  // nanoseconds
 };

@@ -33,8 +33,9 @@ class other_classes {
   static constexpr bool joins_slices = !is_on(mitigation::poison);
 
   /// Whether slices of one segment can serve a request of `size` bytes that exceeds the largest
-  /// slice. The limit is 63 slices of the class that has 64 in a segment: all of them are free only
-  /// in a free segment, and the words of smaller classes have less memory.
+  /// slice. The limit is 63 slices of the class that has 64 in a segment, less the offset: all of
+  /// them are free only in a free segment, and the words of smaller classes have less memory. In a
+  /// segment of 64 MiB no class has the size of such requests, so slices serve none.
   [[nodiscard]] QUARRY_HD static bool may_serve(heap_state const& state, bytes size) {
     bytes const limit =
         state.segment_bytes() - state.segment_bytes() / bits_per_word - joined_slices::offset;
@@ -75,9 +76,9 @@ class other_classes {
   static constexpr std::uint32_t max_broad_classes = 4;
   static constexpr std::uint32_t tries_of_a_broad_class = 8;
 
-  /// Claims slices of the broadest class up to the next larger one; in the stage `broad_classes`,
-  /// of one of the `max_broad_classes` broadest classes. Of equally broad classes it tries the
-  /// largest first, whose slices need fewer neighbours.
+  /// Claims slices of the broadest of the smaller classes and the next larger one; in the stage
+  /// `broad_classes`, of one of the `max_broad_classes` broadest classes. Of equally broad classes
+  /// it tries the largest first, whose slices need fewer neighbours.
   QUARRY_SLOW static bool claim_of_broadest(slice_request& request) {
     bool const is_thorough = request.now == slice_request::stage::broad_classes;
     size_class const end = is_thorough ? request.state->classes : end_of_next(request);
@@ -135,14 +136,17 @@ class other_classes {
     return false;
   }
 
-  /// Makes slices of class `id` what the request claims: as many as its lanes need, or as many as
-  /// a word has. Returns false if the class has no freed slices, or if an allocation takes more
-  /// slices than a word has: the class may have served smaller sizes of the request's class.
+  /// Sets `id`, `joined` and `count` of the request for slices of class `id`: as many as its lanes
+  /// need, at most a word of them. Returns false if the class has no freed slices, or if one
+  /// allocation needs more slices than a word has, or all of a segment, which are free only in a
+  /// free segment. `last_donors` may name such a class, which served a smaller size of `own_id`.
   QUARRY_SLOW static bool select_class(slice_request& request, size_class id) {
     if (request.state->class_tree(id).empty()) return false;
     std::uint32_t const joined =
         id > request.own_id ? 1 : joined_slices::count_for(request.size, id);
-    if (joined > bits_per_word) return false;
+    if (joined > bits_per_word ||
+        (joined > 1 && joined >= request.state->layouts[id].slice.slices()))
+      return false;
     std::uint32_t const most = bits_per_word / joined;
     request.id = id;
     request.joined = static_cast<std::uint8_t>(joined);

@@ -42,7 +42,7 @@ struct slice_request {
   std::uint32_t returns = 0;     // how often segments had become free when the search began
   // patience::spent when `seen_run` was first seen, or when the last stage began
   std::uint32_t since = 0;
-  std::uint32_t size = size_of_class(id);  // the most bytes that one of the lanes requests
+  std::uint32_t size = size_of_class(id);  // the most bytes that a lane requests
   word value = 0;  // tickets: the counter's previous word; bits: the claimed slices of the word
   source origin = source::none;
   std::uint8_t counter = 0;      // tickets: the index of the ticket counter
