@@ -85,10 +85,8 @@ QUARRY_SLOW inline void read_part(collective const& of, published_data const& da
   bool const is_simple = is_dense(of.rank, received_type) &&
                          received_count * element_size(of.rank, received_type) == part;
   // A lane that cannot take part has a part of no bytes.
-  return read_parts(of,
-                    {of.places(), static_cast<char*>(received), is_simple ? part : 0,
-                     of.own * distance, data.own_size(), of.size, of.own & ~31u},
-                    distance);
+  return read_parts(of, {of.places(), static_cast<char*>(received), is_simple ? part : 0,
+                         of.own * distance, data.own_size(), of.size, of.own});
 }
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

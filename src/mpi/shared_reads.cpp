@@ -78,6 +78,30 @@ QUARRY_HD bool copy_together(simt::lane_group group, char* to, char const* from,
   return can_write;
 }
 
+/// The exchanges of the lanes that `can_write`, one after the other, each by all lanes. Returns
+/// whether the caller's is complete.
+QUARRY_HD bool read_in_turn(simt::lane_group group, exchange_job const& job, bool can_write,
+                            std::uint32_t bits) {
+  bool is_complete = false;
+  simt::lane_mask const served = group.ballot(can_write);
+  QUARRY_NO_UNROLL
+  for (simt::lane_mask left = served; left != 0; left &= left - 1) {
+    std::uint32_t const lane = lowest_one(left);
+    exchange_job const of_lane{job.places,
+                               group.broadcast(job.to, lane),
+                               group.broadcast(job.part, lane),
+                               group.broadcast(job.offset, lane),
+                               group.broadcast(job.published, lane),
+                               job.size,
+                               group.broadcast(job.own, lane)};
+    bool const is_sound = run(of_lane, {group.rank(), group.size()}, group.broadcast(bits, lane));
+    bool const are_all_sound = group.ballot(!is_sound) == 0;
+    if (simt::lane_group::own_lane() == lane) is_complete = are_all_sound;
+  }
+  group.sync();
+  return is_complete;
+}
+
 }  // namespace
 
 QUARRY_SLOW void read_common(collective const& of, char* to, char const* from, bytes size) {
@@ -91,33 +115,26 @@ QUARRY_SLOW void read_common(collective const& of, char* to, char const* from, b
   if (to != nullptr) copy_bytes(to, from, size);
 }
 
-QUARRY_SLOW bool read_parts(collective const& of, exchange_job const& job, bytes distance) {
-  std::uint32_t bits = unit_bits(job.to) | static_cast<std::uint32_t>(job.part | job.offset) % 16;
-  bool const can_write = job.part != 0 && is_shared_memory(job.to);
+QUARRY_SLOW bool read_parts(collective const& of, exchange_job const& job) {
+  std::uint32_t const bits =
+      (unit_bits(job.to) | static_cast<std::uint32_t>(job.part | job.offset)) % 16;
+  bool const can_write =
+      job.part != 0 && job.part <= exchange_job::longest_part && is_shared_memory(job.to);
 #ifdef __CUDA_ARCH__
-  // The copy engine is as fast for long parts.
-  if (warp_helpers::exist()) return can_write && job.part < 4096 && warp_helpers::run(job, bits);
+  // The copy engine is faster for long parts at other addresses than multiples of 4.
+  if (warp_helpers::exist())
+    return can_write && (bits % 4 == 0 || job.part < 4096) && warp_helpers::run(job, bits);
 #endif
   simt::lane_group const group = reading_lanes(of);
   if (group.size() == 1) {
     std::uint32_t const unit = bits % 16 == 0 ? 16 : bits % 8 == 0 ? 8 : 4;
-    if (is_on_host() || !can_write || job.part > 4 * unit) return false;
-    return run(job, 0, exchange_members{group, 1}, whole_share, bits);
+    return !is_on_host() && can_write && job.part <= 4 * unit && run(job, whole_share, bits);
   }
-  constexpr bytes longest = bytes{64} << 20;
-  bool const is_alike = group.all_equal(job.part) && group.all_equal(job.published) &&
-                        group.all_equal(job.offset - group.rank() * distance) &&
-                        group.ballot(can_write) == group.members() && job.part <= longest;
-  if (!is_alike) return false;
-  bits =
-      static_cast<std::uint32_t>(group.or_reduce(bits | static_cast<std::uint32_t>(distance))) % 16;
-  exchange_job of_group = job;
-  of_group.offset = group.broadcast(job.offset);
-  of_group.start = group.broadcast(job.start);
-  bool const is_complete = run(of_group, distance, exchange_members{group, group.size()},
-                               {group.rank(), group.size()}, bits);
-  group.sync();
-  return group.ballot(!is_complete) == 0;
+  constexpr bytes longest_by_lanes = 64;
+  bool const are_short = group.all_equal(job.part) && group.all_equal(job.published) &&
+                         group.ballot(can_write) == group.members() && job.part <= longest_by_lanes;
+  if (are_short) return run_by_lanes(job, group, static_cast<std::uint32_t>(group.or_reduce(bits)));
+  return read_in_turn(group, job, can_write, bits);
 }
 
 QUARRY_SLOW std::uint32_t read_parts(parts_job const& job) {

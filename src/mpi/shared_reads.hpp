@@ -4,6 +4,7 @@
 #pragma once
 
 #include "collective.hpp"
+#include "exchange_job.hpp"
 #include "parts_job.hpp"
 #include "reduction_job.hpp"
 
@@ -17,9 +18,8 @@ namespace quarry::inline QUARRY_ABI::mpi {
 QUARRY_SLOW void read_common(collective const& of, char* to, char const* from, bytes size);
 
 /// Copies a part of each rank's data. Returns false if that is not possible or not of use: then the
-/// caller copies, part by part. `distance` is that of the parts of neighbours in the data.
-[[nodiscard]] QUARRY_SLOW bool read_parts(collective const& of, exchange_job const& job,
-                                          bytes distance);
+/// caller copies, part by part.
+[[nodiscard]] QUARRY_SLOW bool read_parts(collective const& of, exchange_job const& job);
 
 /// Copies the parts of all members, of different sizes. Returns bits of `parts_outcome`.
 [[nodiscard]] QUARRY_SLOW std::uint32_t read_parts(parts_job const& job);

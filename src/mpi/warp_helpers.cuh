@@ -4,6 +4,7 @@
 #pragma once
 
 #include "bulk_copy.cuh"
+#include "exchange_job.hpp"
 #include "parts_job.hpp"
 #include "reduction_job.hpp"
 #include "seat.hpp"
@@ -261,8 +262,7 @@ class warp_helpers {
     helping_lanes const helpers;
     std::uint32_t outcome = 0;
     if (job.todo.what == warp_task::kind::exchange) {
-      exchange_members const alone{simt::lane_group::alone(), 1};
-      outcome = mpi::run(job.about.exchange, 0, alone, helpers.share, job.todo.size) ? 0 : 1;
+      outcome = mpi::run(job.about.exchange, helpers.share, job.todo.size) ? 0 : 1;
     } else {
       outcome = mpi::run(job.about.parts, helpers.share,
                          [&](part_copy const& part) { copy_by_all(part, helpers); });
