@@ -23,6 +23,11 @@ struct exchange_job {
   /// neighbouring parts, and another one for each warp, so that not all read from one rank.
   [[nodiscard]] QUARRY_HD std::uint32_t start() const { return own & ~31u; }
   [[nodiscard]] QUARRY_HD char* target_of(std::uint32_t rank) const { return to + rank * part; }
+  /// The bits of all addresses and sizes that decide which units the copy can have, except for the
+  /// addresses that ranks publish.
+  [[nodiscard]] QUARRY_HD std::uint32_t own_bits() const {
+    return unit_bits(to) | static_cast<std::uint32_t>(part | offset) % 16;
+  }
   /// Whether the rank's own part lies in place. Then others read it now, and it is not written.
   [[nodiscard]] QUARRY_HD bool is_in_place() const {
     return places[own].data + offset == target_of(own);
@@ -128,7 +133,7 @@ template <class Unit>
   return is_complete;
 }
 
-/// `bits` has the bits of all addresses and sizes except for the addresses that ranks publish.
+/// `bits`: job.own_bits().
 [[nodiscard]] QUARRY_SLOW inline bool run(exchange_job const& job, lane_share share,
                                           std::uint32_t bits) {
   if (bits % 16 == 0) return exchange_share_of<granule>(job, share);

@@ -80,8 +80,7 @@ QUARRY_HD bool copy_together(simt::lane_group group, char* to, char const* from,
 
 /// The exchanges of the lanes that `can_write`, one after the other, each by all lanes. Returns
 /// whether the caller's is complete.
-QUARRY_HD bool read_in_turn(simt::lane_group group, exchange_job const& job, bool can_write,
-                            std::uint32_t bits) {
+QUARRY_HD bool read_in_turn(simt::lane_group group, exchange_job const& job, bool can_write) {
   bool is_complete = false;
   simt::lane_mask const served = group.ballot(can_write);
   QUARRY_NO_UNROLL
@@ -94,7 +93,7 @@ QUARRY_HD bool read_in_turn(simt::lane_group group, exchange_job const& job, boo
                                group.broadcast(job.published, lane),
                                job.size,
                                group.broadcast(job.own, lane)};
-    bool const is_sound = run(of_lane, {group.rank(), group.size()}, group.broadcast(bits, lane));
+    bool const is_sound = run(of_lane, {group.rank(), group.size()}, of_lane.own_bits());
     bool const are_all_sound = group.ballot(!is_sound) == 0;
     if (simt::lane_group::own_lane() == lane) is_complete = are_all_sound;
   }
@@ -116,8 +115,7 @@ QUARRY_SLOW void read_common(collective const& of, char* to, char const* from, b
 }
 
 QUARRY_SLOW bool read_parts(collective const& of, exchange_job const& job) {
-  std::uint32_t const bits =
-      (unit_bits(job.to) | static_cast<std::uint32_t>(job.part | job.offset)) % 16;
+  std::uint32_t const bits = job.own_bits();
   bool const can_write =
       job.part != 0 && job.part <= exchange_job::longest_part && is_shared_memory(job.to);
 #ifdef __CUDA_ARCH__
@@ -134,7 +132,7 @@ QUARRY_SLOW bool read_parts(collective const& of, exchange_job const& job) {
   bool const are_short = group.all_equal(job.part) && group.all_equal(job.published) &&
                          group.ballot(can_write) == group.members() && job.part <= longest_by_lanes;
   if (are_short) return run_by_lanes(job, group, static_cast<std::uint32_t>(group.or_reduce(bits)));
-  return read_in_turn(group, job, can_write, bits);
+  return read_in_turn(group, job, can_write);
 }
 
 QUARRY_SLOW std::uint32_t read_parts(parts_job const& job) {
