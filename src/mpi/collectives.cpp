@@ -5,6 +5,7 @@
 #include "collective_calls.hpp"
 #include "communicator_meeting.hpp"
 #include "direct_collectives.hpp"
+#include "entry_collectives.hpp"
 #include "meeting.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
@@ -194,7 +195,13 @@ QUARRY_SLOW int broadcast_any(void* data, int count, MPI_Datatype type, int root
 /// `error` is that of the fast path, if it was taken to its end.
 QUARRY_SLOW int finish_broadcast(void* data, int count, MPI_Datatype type, int root,
                                  MPI_Comm communicator, int error, meeting::unfinished rest) {
-  if (!rest.has_arrived) return broadcast_any(data, count, type, root, communicator);
+  if (!rest.has_arrived) {
+    std::uint32_t const size = small_size(count, type, entry_collective::most);
+    if (size > meeting::best_broadcast() && static_cast<std::uint32_t>(root) < layout().size &&
+        entry_broadcast::suits(data, size, communicator))
+      return entry_broadcast{}.run(data, size, static_cast<std::uint32_t>(root));
+    return broadcast_any(data, count, type, root, communicator);
+  }
   if (error == MPI_SUCCESS)
     error = meeting::finish_broadcast(
         own_rank() == static_cast<std::uint32_t>(root) ? nullptr : data,
@@ -323,6 +330,16 @@ QUARRY_SLOW int reduce_to_all(void const* sent, void* received, int count, MPI_D
   return MPI_SUCCESS;
 }
 
+/// A function of its own, so that reductions of few numbers save no registers for it.
+QUARRY_SLOW int reduce_more_to_all(void const* sent, void* received, int count, MPI_Datatype type,
+                                   MPI_Op op, MPI_Comm communicator) {
+  std::uint32_t const size = small_size(count, type, entry_collective::most);
+  void const* const own = sent == MPI_IN_PLACE ? received : sent;
+  if (entry_reduction::suits(own, received, size, type, op, communicator))
+    return entry_reduction{}.run(own, received, size, type, op);
+  return reduce_to_all(sent, received, count, type, op, communicator);
+}
+
 /// Reduces a number of all ranks. What is left in rare cases is one call at the end. A function for
 /// each call: lanes that arrive here together have the same.
 template <call Which>
@@ -387,7 +404,7 @@ QUARRY_HD int MPI_Allreduce(void const* sent, void* received, int count, MPI_Dat
                             MPI_Op op, MPI_Comm communicator) {
   small_reduction const how = small_reduction::of(count, type, op);
   if (!are_best_met(count, how, communicator))
-    return reduce_to_all(sent, received, count, type, op, communicator);
+    return reduce_more_to_all(sent, received, count, type, op, communicator);
   if (sent == MPI_IN_PLACE) sent = received;
   if (count == 1)
     reduce_number<call::allreduce>(sent, received, type, how);

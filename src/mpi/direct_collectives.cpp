@@ -13,21 +13,15 @@ namespace {
 
 /// Reduces the published elements to the result of rank 0.
 QUARRY_SLOW void reduce_published(collective const& of, bytes size, MPI_Datatype type, MPI_Op op) {
-  constexpr std::uint32_t radix = reduction_job::radix;
-  std::uint64_t distance = 1;  // of the ranks in a group
+  std::uint32_t distance = 1;  // of the ranks in a group
   do {
-    std::uint64_t const span = distance * radix;
-    auto const first = static_cast<std::uint32_t>(of.own / span * span);
-    std::uint64_t const left = of.size - first;
-    std::uint64_t const workers = left < span ? left : span;
-    auto const ranks = static_cast<std::uint32_t>((workers + distance - 1) / distance);
-    reduction_job const job{of.places(), first, static_cast<std::uint32_t>(distance),
-                            ranks,       op,    small_reduction::number_of(type),
+    reduction_level const level{of.own, of.size, distance};
+    reduction_job const job{of.places(), level.first, distance,
+                            level.ranks, op,          small_reduction::number_of(type),
                             size};
-    if (ranks > 1 || distance == 1)
-      reduce_share(job, of.own - first, static_cast<std::uint32_t>(workers));
+    if (level.has_work()) reduce_share(job, of.own - level.first, level.workers);
     of.meet();
-    distance = span;
+    distance = level.next_distance;
   } while (distance < of.size);
 }
 

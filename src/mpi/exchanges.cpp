@@ -2,7 +2,7 @@
 // Exchanges of all ranks with all.
 #include "collective_calls.hpp"
 #include "convert_elements.hpp"
-#include "fast_exchange.hpp"
+#include "entry_collectives.hpp"
 #include "part_transfers.hpp"
 #include "published_parts.hpp"
 #include "root_window.hpp"
@@ -157,11 +157,11 @@ extern "C" {
 
 QUARRY_HD int MPI_Alltoall(void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
                            int received_count, MPI_Datatype received_type, MPI_Comm communicator) {
-  constexpr std::uint32_t most = fast_exchange::most;
+  constexpr std::uint32_t most = entry_collective::most;
   std::uint32_t const part = small_size(sent_count, sent_type, most);
-  if (part == small_size(received_count, received_type, most) &&
-      fast_exchange::suits(sent, part, received, communicator))
-    return fast_exchange{sent, received, part}.run(communicator);
+  if (part == small_size(received_count, received_type, most) && is_shared_memory(received) &&
+      entry_exchange::suits(sent, part, communicator))
+    return entry_exchange{sent, received, part}.run();
   if (has_two_groups(communicator))
     return run_across(
         alltoall_call(sent, sent_count, sent_type, received, received_count, received_type),

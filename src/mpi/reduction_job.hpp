@@ -27,6 +27,26 @@ struct reduction_job {
   }
 };
 
+/// What a rank does on one level of a reduction of at most 2^30 ranks, on which the ranks of a group
+/// are `distance` apart.
+struct reduction_level {
+  std::uint32_t distance;
+  std::uint32_t next_distance;
+  std::uint32_t first;    // rank of the group that this rank works for
+  std::uint32_t workers;  // the ranks that work for the group
+  std::uint32_t ranks;    // whose data it combines
+
+  QUARRY_HD reduction_level(std::uint32_t own, std::uint32_t size, std::uint32_t at_distance)
+      : distance{at_distance},
+        next_distance{at_distance * reduction_job::radix},
+        first{own & ~(next_distance - 1)},
+        workers{size - first < next_distance ? size - first : next_distance},
+        ranks{(workers + distance - 1) / distance} {}
+
+  /// Otherwise the result of the only rank is that of the group.
+  [[nodiscard]] QUARRY_HD bool has_work() const { return ranks > 1 || distance == 1; }
+};
+
 /// Neighbouring elements that a lane loads together.
 template <class T, std::uint32_t Width>
 struct alignas(Width * sizeof(T)) element_pack {
@@ -97,7 +117,7 @@ template <class Pack>
 
 /// Whether all ranks of the group have their elements at multiples of 16 bytes.
 [[nodiscard]] QUARRY_SLOW inline bool are_aligned(reduction_job const& job) {
-  constexpr std::uint32_t batch = 8;
+  constexpr std::uint32_t batch = 16;
   std::uint32_t bits = 0;
   QUARRY_NO_UNROLL
   for (std::uint32_t begin = 0; begin < job.ranks; begin += batch) {

@@ -70,7 +70,15 @@ TEST(DirectCollectives, BcastReachesBuffersAtAnyAddress) {
       shifted_buffer buffer{length, draw_shift(random, own)};
       for (std::size_t i = 0; i < length; ++i)
         if (own == root) buffer.data()[i] = byte_of(root, i, round);
-      MPI_Bcast(buffer.data(), count, MPI_BYTE, root, MPI_COMM_WORLD);
+      if (round % 2 == 0 || own % 3 != 0) {
+        MPI_Bcast(buffer.data(), count, MPI_BYTE, root, MPI_COMM_WORLD);
+      } else {  // types that are not basic go a longer way
+        MPI_Datatype whole = MPI_DATATYPE_NULL;
+        MPI_Type_contiguous(count, MPI_BYTE, &whole);
+        MPI_Type_commit(&whole);
+        MPI_Bcast(buffer.data(), 1, whole, root, MPI_COMM_WORLD);
+        MPI_Type_free(&whole);
+      }
       std::size_t wrong = 0;
       for (std::size_t i = 0; i < length; ++i) wrong += buffer.data()[i] != byte_of(root, i, round);
       EXPECT_EQ(wrong, 0u);
@@ -260,7 +268,10 @@ TEST(DirectCollectives, ExchangesReachPartsAtAnyAddress) {
       int const ways = random.below(3);
       bool const is_basic = ways == 0 || (ways == 1 && own % 3 != 0);
       MPI_Datatype type = MPI_BYTE;
-      if (!is_basic) MPI_Type_contiguous(unit, MPI_BYTE, &type), MPI_Type_commit(&type);
+      if (!is_basic) {
+        MPI_Type_contiguous(unit, MPI_BYTE, &type);
+        MPI_Type_commit(&type);
+      }
       int const elements = is_basic ? count : units;
       if (is_gather) {
         MPI_Allgather(from, elements, type, received.data(), elements, type, MPI_COMM_WORLD);
@@ -278,6 +289,28 @@ TEST(DirectCollectives, ExchangesReachPartsAtAnyAddress) {
       EXPECT_EQ(wrong, 0u);
       EXPECT_TRUE(received.has_clean_edges(part * ranks));
     }
+  });
+}
+
+TEST(DirectCollectives, PartsThatAreLongerThanARankExpectsFillItsRoomAndFail) {
+  run_worlds([] {
+    int const own = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
+    auto const ranks = static_cast<std::size_t>(size);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    bool const is_short = size > 1 && own == size - 1;
+    constexpr int most = 6;
+    int const count = is_short ? most - 1 : most;
+    std::vector<int> sent(ranks * most, own), received(ranks * most, -1);
+    int const error =
+        MPI_Alltoall(sent.data(), count, MPI_INT, received.data(), count, MPI_INT, MPI_COMM_WORLD);
+    int error_class = MPI_SUCCESS;
+    MPI_Error_class(error, &error_class);
+    EXPECT_EQ(error_class, is_short ? MPI_ERR_TRUNCATE : MPI_SUCCESS);
+    for (int from = 0; from < size; ++from)
+      for (int i = 0; i < count; ++i) {
+        bool const has_sent = from != size - 1 || size == 1 || i < most - 1;
+        EXPECT_EQ(received[static_cast<std::size_t>(from * count + i)], has_sent ? from : -1);
+      }
   });
 }
 

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collective operations of the world whose ranks read each other's memory, from nearly the entry of
+// the MPI function on without calls. A frame of a rank on one lane of a GPU takes a line of 128 bytes
+// for each word, so calls before and between the meetings take longer than the meetings.
+#pragma once
+
+#include "copy_bytes.hpp"
+#include "copy_pool.hpp"
+#include "errors.hpp"
+#include "exchange_job.hpp"
+#include "meeting.hpp"
+#include "point_to_point.hpp"
+#include "shared_reads.hpp"
+
+#ifdef __CUDACC__
+#include "warp_helpers.cuh"
+#endif
+
+namespace quarry::inline QUARRY_ABI::mpi {
+
+/// What these operations share: basic types in memory that all ranks can read, on the CPU or on one
+/// GPU where ranks have helpers. Other ranks of the same call may go another way (alltoall,
+/// broadcast_any, reduce_to_all): it has the same meetings, and publishes the same.
+class entry_collective {
+ public:
+  static constexpr std::uint32_t most = 1 << 20;  // elements; more take long anyway
+
+  /// `size`: of the elements, or `not_small` (small_size).
+  [[nodiscard]] QUARRY_FAST static bool suits(void const* data, std::uint32_t size,
+                                              MPI_Comm communicator) {
+    return !spans_processes && communicator == MPI_COMM_WORLD && size != 0 && size != not_small &&
+           data != MPI_IN_PLACE && (is_on_host() || helpers_exist(layout().shift)) &&
+           !spans_gpus() && is_shared_memory(data);
+  }
+
+ protected:
+  QUARRY_FAST explicit entry_collective(call which) : which_{which} {
+    ++self().member_of[0].collectives;  // as `collective` does
+  }
+  [[nodiscard]] QUARRY_FAST static published_place& place_of(std::uint32_t rank) {
+    return places_of_world()[rank];
+  }
+  QUARRY_FAST void meet() const {
+    auto const kind = static_cast<std::uint32_t>(which_);
+    meeting::unfinished rest;
+    if (!meeting::try_barrier(kind, true, rest)) meeting::finish_barrier(which_, kind, rest);
+    join_lanes();
+  }
+  QUARRY_FAST static void read(copy_job const& job) {
+#ifdef __CUDA_ARCH__
+    warp_helpers::run(job);
+#else
+    copy_bytes(job.to, job.from, job.size);
+#endif
+  }
+  /// What the MPI function returns.
+  [[nodiscard]] QUARRY_FAST static int result(int error, char const* function) {
+    return error == MPI_SUCCESS ? error
+                                : fail(self(), MPI_COMM_WORLD, error, function, "rank", own_rank());
+  }
+
+ private:
+  call which_;
+};
+
+/// MPI_Alltoall.
+class entry_exchange : entry_collective {
+ public:
+  using entry_collective::suits;
+
+  /// `part`: the bytes for each rank.
+  QUARRY_FAST entry_exchange(void const* sent, void* received, std::uint32_t part)
+      : entry_collective{call::alltoall},
+        job_{places_of_world(),
+             static_cast<char*>(received),
+             part,
+             bytes{part} * own_rank(),
+             bytes{part} * layout().size,
+             layout().size,
+             own_rank()} {
+    place_of(job_.own).publish(static_cast<char const*>(sent), job_.published, nullptr);
+  }
+  QUARRY_FAST int run() const {
+    meet();
+    int const error = read_all() ? MPI_SUCCESS : read_each(job_);
+    meet();
+    return result(error, "MPI_Alltoall");
+  }
+
+ private:
+  [[nodiscard]] QUARRY_FAST bool read_all() const {
+#ifdef __CUDA_ARCH__
+    return warp_helpers::run(job_, job_.own_bits());
+#else
+    return false;
+#endif
+  }
+  /// What other ranks have published may have another size, or another alignment.
+  QUARRY_SLOW static int read_each(exchange_job const& job) {
+    int error = MPI_SUCCESS;
+    for (std::uint32_t step = 0; step < job.size; ++step) {
+      std::uint32_t const from = (job.own + step) % job.size;  // not all from one rank at once
+      published_place const& place = job.places[from];
+      bytes const part = place.size / job.size;
+      if (part > job.part) error = MPI_ERR_TRUNCATE;
+      copy_bytes(job.target_of(from), place.data + job.own * part,
+                 part < job.part ? part : job.part);
+    }
+    return error;
+  }
+
+  exchange_job job_;
+};
+
+/// MPI_Bcast of more than meeting::best_broadcast().
+class entry_broadcast : entry_collective {
+ public:
+  using entry_collective::suits;
+
+  QUARRY_FAST entry_broadcast() : entry_collective{call::shared_bcast} {}
+
+  QUARRY_FAST int run(void* data, std::uint32_t size, std::uint32_t root) const {
+    bool const is_root = own_rank() == root;
+    published_place& source = place_of(root);
+    if (is_root) source.publish(static_cast<char const*>(data), size, nullptr);
+    meet();
+    bool const is_longer = source.size > size;
+    if (!is_root)
+      read({static_cast<char*>(data), source.data, is_longer ? bytes{size} : source.size});
+    meet();
+    return result(is_longer ? MPI_ERR_TRUNCATE : MPI_SUCCESS, "MPI_Bcast");
+  }
+};
+
+/// MPI_Allreduce by `reduce_directly`.
+class entry_reduction : entry_collective {
+ public:
+  /// `sent` and `received` are different, or one of them is both operand and result.
+  [[nodiscard]] QUARRY_FAST static bool suits(void const* sent, void const* received,
+                                              std::uint32_t size, MPI_Datatype type, MPI_Op op,
+                                              MPI_Comm communicator) {
+    auto const element = static_cast<std::uint32_t>(type) >> 8;
+    return (op == MPI_SUM || op == MPI_MAX || op == MPI_MIN) &&
+           small_reduction::number_of(type) != small_reduction::number::none &&
+           entry_collective::suits(sent, size, communicator) && is_shared_memory(received) &&
+           ((unit_bits(sent) | unit_bits(received)) & (element - 1)) == 0;
+  }
+  QUARRY_FAST entry_reduction() : entry_collective{call::shared_allreduce} {}
+
+  QUARRY_FAST int run(void const* sent, void* received, std::uint32_t size, MPI_Datatype type,
+                      MPI_Op op) const {
+    std::uint32_t const own = own_rank(), ranks = layout().size;
+    place_of(own).publish(static_cast<char const*>(sent), size, static_cast<char*>(received));
+    meet();
+    std::uint32_t distance = 1;  // of the ranks in a group
+    QUARRY_NO_UNROLL
+    do {
+      reduction_level const level{own, ranks, distance};
+      if (level.has_work())
+        reduce({places_of_world(), level.first, distance, level.ranks, op,
+                small_reduction::number_of(type), size},
+               own - level.first, level.workers);
+      meet();
+      distance = level.next_distance;
+    } while (distance < ranks);
+    published_place const& all = place_of(0);
+    bool const is_longer = all.size > size;
+    if (received != all.result && !is_longer)
+      read({static_cast<char*>(received), all.result, all.size});
+    meet();
+    return result(is_longer ? MPI_ERR_TRUNCATE : MPI_SUCCESS, "MPI_Allreduce");
+  }
+
+ private:
+  QUARRY_FAST static void reduce(reduction_job const& job, std::uint32_t worker,
+                                 std::uint32_t workers) {
+#ifdef __CUDA_ARCH__
+    if (warp_helpers::suit(job)) return warp_helpers::run(job, worker, workers);
+#endif
+    reduce_share(job, worker, workers);
+  }
+};
+
+}  // namespace quarry::inline QUARRY_ABI::mpi
