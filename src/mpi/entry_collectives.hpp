@@ -175,7 +175,7 @@ class entry_reduction : entry_collective {
   QUARRY_FAST static void reduce(reduction_job const& job, std::uint32_t worker,
                                  std::uint32_t workers) {
 #ifdef __CUDA_ARCH__
-    if (warp_helpers::suit(job)) return warp_helpers::run(job, worker, workers);
+    if (warp_helpers::exist()) return warp_helpers::run(job, worker, workers);
 #endif
     reduce_share(job, worker, workers);
   }

@@ -149,7 +149,7 @@ QUARRY_SLOW std::uint32_t read_parts(parts_job const& job) {
 QUARRY_SLOW void reduce_share(reduction_job const& job, std::uint32_t worker,
                               std::uint32_t workers) {
 #ifdef __CUDA_ARCH__
-  if (warp_helpers::suit(job)) return warp_helpers::run(job, worker, workers);
+  if (warp_helpers::exist()) return warp_helpers::run(job, worker, workers);
 #endif
 #ifdef __CUDACC__
   run(job, {worker, workers});

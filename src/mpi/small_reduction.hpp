@@ -16,9 +16,10 @@ struct small_reduction {
   MPI_Op op;
 
   /// How many meetings take less time than reduce_directly, whose time hardly depends on the count:
-  /// 28, 125, 43, 100 and 500 us on an H200 with 1,024, 4,096, 16,384, 65,536 and 262,144 ranks.
-  /// The last two reduce one or two numbers in a meeting, in 5 to 10 and 60 to 90 us. The first two
-  /// have all 32 in one.
+  /// 28, 125, 43, 100 and 500 us on an H200 with 1,024, 4,096, 16,384, 65,536 and 262,144 ranks,
+  /// but 15 and 46 us with the first two if all numbers are in the heap (entry_reduction). The last
+  /// two reduce one or two numbers in a meeting, in 5 to 10 and 60 to 90 us. The first two have all
+  /// 32 in one.
   [[nodiscard]] QUARRY_HD static constexpr std::uint32_t best_meetings(std::uint32_t ranks) {
     return ranks < 4096 ? 3 : ranks < 65536 ? 6 : ranks < 200'000 ? 8 : 5;
   }

@@ -40,7 +40,7 @@ struct helper_job {
 
   warp_task todo;
   std::uint32_t outcome;  // the bits of all lanes
-  lane_share share;       // of a reduction, for the first lane
+  lane_share share;       // of a reduction: this rank's, among those that work for the group
   details about;
 
   [[nodiscard]] __device__ bool needs_details() const { return todo.what >= warp_task::kind::copy; }
@@ -81,15 +81,9 @@ class warp_helpers {
   /// Whether ranks have helpers. All ranks have the same.
   [[nodiscard]] __device__ static bool exist() { return helpers_exist(layout().shift); }
 
-  /// Whether helpers are faster than the rank. The same for all ranks that reduce together. The
-  /// other lanes of thousands of ranks move more bytes of their stacks than of a short job.
-  [[nodiscard]] __device__ static bool suit(reduction_job const& job) {
-    constexpr bytes least = 1024;
-    return are_a_warp() || (exist() && job.size >= least);
-  }
-
-  /// The same for the numbers of so many ranks or blocks. A lane combines eight values at a time,
-  /// in 0.2 us. A job takes lanes of the rank's warp some 4 us, and a second warp less.
+  /// Whether helpers combine the numbers of so many ranks or blocks faster than the rank. A lane
+  /// combines eight values at a time, in 0.2 us. A job takes lanes of the rank's warp some 4 us, and
+  /// a second warp less.
   [[nodiscard]] __device__ static bool suit(numbers_job const& job, std::uint32_t count) {
     std::uint32_t const least = are_a_warp() ? 8 : 32;
     return exist() && job.numbers * block_place::padded(count) / 8 >= least;
@@ -154,17 +148,15 @@ class warp_helpers {
     job.about.parts = parts;
     return run_job(job);
   }
-  /// The rank is worker `worker` of `workers`; each lane that works for it is one.
+  /// The rank is worker `worker` of `workers`.
   __device__ static void run(reduction_job const& reduction, std::uint32_t worker,
                              std::uint32_t workers) {
-    std::uint32_t const lanes = helping_lanes{}.share.step;
     helper_job job;
     job.todo = task_of(warp_task::kind::reduce);
-    job.share = {worker * lanes, workers * lanes};
+    job.share = {worker, workers};
     job.about.reduction = reduction;
     (void)run_job(job);
   }
-
   __device__ static void run(numbers_job const& of_numbers) {
     helper_job job;
     job.todo = task_of(warp_task::kind::numbers);
@@ -199,6 +191,11 @@ class warp_helpers {
     [[nodiscard]] __device__ std::uint32_t size() const { return lanes.share.step; }
     [[nodiscard]] __device__ bool is_leader() const { return rank() == 0; }
     __device__ void sync() const { __syncwarp(without_rank(lanes.members)); }
+    template <class T>
+    [[nodiscard]] __device__ T of_rank(T value, std::uint32_t other) const {
+      return __shfl_sync(without_rank(lanes.members), value,
+                         static_cast<int>(threadIdx.x % 32 - rank() + other));
+    }
   };
   [[nodiscard]] __device__ static std::uint32_t without_rank(std::uint32_t members) {
     return are_a_warp() ? members : members & (members - 1);
@@ -242,8 +239,7 @@ class warp_helpers {
         if (are_a_warp()) return mpi::run(job.about.copy, helping_lanes{}.share);
         return run_lightly(job.about.copy, helping_lanes{}.share);
       case warp_task::kind::reduce:
-        return mpi::run(job.about.reduction,
-                        {job.share.first + helping_lanes{}.share.first, job.share.step});
+        return do_share_of_reduction(job);
       case warp_task::kind::numbers:
         return do_share_of_numbers(job.about.numbers);
       default:
@@ -268,6 +264,13 @@ class warp_helpers {
                          [&](part_copy const& part) { copy_by_all(part, helpers); });
     }
     if (outcome != 0) (void)atomicOr_block(&job.outcome, outcome);
+  }
+  __device__ __noinline__ static void do_share_of_reduction(helper_job const& job) {
+    group_of_helpers const group;
+    team_reduction const teams{job.about.reduction, group, job.share};
+    if (teams.suits()) return teams.run();
+    mpi::run(job.about.reduction,
+             {job.share.first * group.size() + group.rank(), job.share.step * group.size()});
   }
   __device__ __noinline__ static void do_share_of_numbers(numbers_job const& job) {
     seat const at = own_seat();

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <vector>
 
 namespace quarry::test {
@@ -219,6 +220,88 @@ TEST(DirectCollectives, LanesThatShareAReductionHaveTheBitsOfABinaryTree) {
         check_shares<std::int32_t>(count, shift, number::int32, MPI_MIN,
                                    [](auto a, auto b) { return b < a ? b : a; });
       }
+  });
+}
+
+/// The lanes of a warp as the helpers of a rank.
+struct helping_lanes {
+  explicit helping_lanes(std::uint32_t lanes) {
+    while (group.size() != lanes) {
+      simt::block_barrier();
+      group = simt::lane_group::coalesced<struct helper_site>();
+    }
+  }
+  simt::lane_group group = simt::lane_group::alone();
+
+  [[nodiscard]] std::uint32_t rank() const { return group.rank(); }
+  [[nodiscard]] std::uint32_t size() const { return group.size(); }
+  template <class T>
+  [[nodiscard]] T of_rank(T value, std::uint32_t rank) const {
+    return group.broadcast(value, group.leader() + rank);
+  }
+};
+
+/// Reduces elements of `ranks` ranks by `workers` workers of `lanes` lanes, one after another.
+template <class T, class Combine>
+void check_teams(std::uint32_t lanes, std::uint32_t workers, int ranks, int count,
+                 mpi::small_reduction::number type, MPI_Op op, Combine const& combine) {
+  auto const length = static_cast<std::size_t>(count);
+  std::vector<std::vector<T>> elements(static_cast<std::size_t>(ranks));
+  std::vector<T> result(length + 1);
+  std::vector<mpi::published_place> places(elements.size());
+  for (int rank = 0; rank < ranks; ++rank) {
+    auto& own = elements[static_cast<std::size_t>(rank)];
+    for (int i = 0; i < count; ++i) own.push_back(operand<T>(rank, i));
+    places[static_cast<std::size_t>(rank)].publish(reinterpret_cast<char const*>(own.data()),
+                                                   length * sizeof(T),
+                                                   reinterpret_cast<char*>(result.data()));
+  }
+  mpi::reduction_job const job{{reinterpret_cast<char*>(places.data())},
+                               0,
+                               1,
+                               static_cast<std::uint32_t>(ranks),
+                               op,
+                               type,
+                               length * sizeof(T)};
+  for (std::uint32_t worker = 0; worker < workers; ++worker)
+    simt::launch_fibers({1, lanes}, {.seed = worker + 1, .partial_groups = 0}, [&] {
+      helping_lanes const helpers{lanes};
+      mpi::team_reduction const teams{job, helpers, mpi::lane_share{worker, workers}};
+      EXPECT_TRUE(teams.suits());
+      teams.run();
+    });
+  for (int i = 0; i < count; ++i)
+    EXPECT_EQ(result[static_cast<std::size_t>(i)], reduced<T>(ranks, i, combine));
+  EXPECT_EQ(result[length], T{});
+}
+
+TEST(DirectCollectives, TeamsOfLanesHaveTheBitsOfABinaryTree) {
+  QUARRY_TEST_USES_FIBERS();
+  using number = mpi::small_reduction::number;
+  auto const add = [](auto a, auto b) { return static_cast<decltype(a)>(a + b); };
+  auto const larger = [](auto a, auto b) { return a < b ? b : a; };
+  for (std::uint32_t const lanes : {8u, 15u, 31u, 32u})  // one to four teams
+    for (int const ranks : {1, 3, 4, 5, 18, 31, 32})
+      for (std::uint32_t const workers : {1u, 3u})
+        for (int const count : {1, 3, 5}) {
+          SCOPED_TRACE(std::to_string(lanes) + " lanes, " + std::to_string(ranks) + " ranks");
+          check_teams<double>(lanes, workers, ranks, count, number::real64, MPI_SUM, add);
+          check_teams<float>(lanes, workers, ranks, count, number::real32, MPI_SUM, add);
+          check_teams<std::int32_t>(lanes, workers, ranks, count, number::int32, MPI_MAX, larger);
+        }
+}
+
+TEST(DirectCollectives, AReductionOfManyElementsHasNoTeams) {
+  QUARRY_TEST_USES_FIBERS();
+  simt::launch_fibers({1, 31}, {.seed = 1, .partial_groups = 0}, [] {
+    helping_lanes const helpers{31};
+    auto const suits = [&](bytes elements) {
+      mpi::reduction_job const job{
+          {nullptr}, 0, 1, 32, MPI_SUM, mpi::small_reduction::number::real64, elements * 8};
+      return mpi::team_reduction{job, helpers, mpi::lane_share{0, 32}}.suits();
+    };
+    EXPECT_TRUE(suits(480));  // five for each of three teams of 32 workers
+    EXPECT_FALSE(suits(481));
   });
 }
 

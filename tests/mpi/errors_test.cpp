@@ -86,6 +86,23 @@ TEST(Errors, ErrorsReturnGivesTheClassOfEachWrongArgument) {
   });
 }
 
+TEST(Errors, ANegativeCountIsFoundAnywhereInAnArray) {
+  constexpr int ranks = 37;
+  run_everywhere(ranks, [] {
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    std::vector<int> const places(ranks, 0);
+    int data = 0;
+    for (std::size_t const wrong : {0, 15, 16, 31, 32, 36}) {
+      std::vector<int> counts(ranks, 0), none(ranks, 0);
+      counts[wrong] = -3;
+      for (auto const& [sent, received] : {std::pair{counts, none}, std::pair{none, counts}})
+        EXPECT_EQ(MPI_Alltoallv(&data, sent.data(), places.data(), MPI_INT, &data, received.data(),
+                                places.data(), MPI_INT, MPI_COMM_WORLD),
+                  MPI_ERR_COUNT);
+    }
+  });
+}
+
 std::atomic<int> handled = 0;
 void count_error(MPI_Comm* communicator, int* error, ...) {
   EXPECT_GT(*communicator, MPI_COMM_SELF);
