@@ -196,10 +196,10 @@ QUARRY_SLOW int broadcast_any(void* data, int count, MPI_Datatype type, int root
 QUARRY_SLOW int finish_broadcast(void* data, int count, MPI_Datatype type, int root,
                                  MPI_Comm communicator, int error, meeting::unfinished rest) {
   if (!rest.has_arrived) {
-    std::uint32_t const size = small_size(count, type, entry_collective::most);
+    std::uint32_t const size = small_size(count, type, entry_collective::max_elements);
     if (size > meeting::best_broadcast() && static_cast<std::uint32_t>(root) < layout().size &&
         entry_broadcast::suits(data, size, communicator))
-      return entry_broadcast{}.run(data, size, static_cast<std::uint32_t>(root));
+      return entry_broadcast::run(data, size, static_cast<std::uint32_t>(root));
     return broadcast_any(data, count, type, root, communicator);
   }
   if (error == MPI_SUCCESS)
@@ -333,10 +333,10 @@ QUARRY_SLOW int reduce_to_all(void const* sent, void* received, int count, MPI_D
 /// A function of its own, so that reductions of few numbers save no registers for it.
 QUARRY_SLOW int reduce_more_to_all(void const* sent, void* received, int count, MPI_Datatype type,
                                    MPI_Op op, MPI_Comm communicator) {
-  std::uint32_t const size = small_size(count, type, entry_collective::most);
+  std::uint32_t const size = small_size(count, type, entry_collective::max_elements);
   void const* const own = sent == MPI_IN_PLACE ? received : sent;
   if (entry_reduction::suits(own, received, size, type, op, communicator))
-    return entry_reduction{}.run(own, received, size, type, op);
+    return entry_reduction::run(own, received, size, type, op);
   return reduce_to_all(sent, received, count, type, op, communicator);
 }
 

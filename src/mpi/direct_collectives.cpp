@@ -11,20 +11,6 @@ namespace {
   return is_shared_memory(elements) && reinterpret_cast<std::uint64_t>(elements) % size == 0;
 }
 
-/// Reduces the published elements to the result of rank 0.
-QUARRY_SLOW void reduce_published(collective const& of, bytes size, MPI_Datatype type, MPI_Op op) {
-  std::uint32_t distance = 1;  // of the ranks in a group
-  do {
-    reduction_level const level{of.own, of.size, distance};
-    reduction_job const job{of.places(), level.first, distance,
-                            level.ranks, op,          small_reduction::number_of(type),
-                            size};
-    if (level.has_work()) reduce_share(job, of.own - level.first, level.workers);
-    of.meet();
-    distance = level.next_distance;
-  } while (distance < of.size);
-}
-
 }  // namespace
 
 QUARRY_SLOW void broadcast_directly(collective const& of, void* data, bytes count,
@@ -60,7 +46,8 @@ QUARRY_SLOW void reduce_directly(collective const& of, void const* sent, void* r
   of.places()[of.own].publish(
       operand.data() != nullptr ? operand.data() : static_cast<char const*>(sent), size, result);
   of.meet();
-  reduce_published(of, size, type, op);
+  reduction_job const job{of.places(), 0, 1, 0, op, small_reduction::number_of(type), size};
+  reduce_in_levels(job, of.own, of.size, reduce_share, [&] { of.meet(); });
   published_place const& all = of.places()[0];
   bool const has_room = all.size <= size;
   bool const is_wanted = received != nullptr && received != all.result && has_room;

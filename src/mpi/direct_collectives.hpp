@@ -6,8 +6,8 @@
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
-/// Data of each rank that the others read between two meetings. All ranks make one, in the same
-/// collective.
+/// Data of each rank that the others read between two meetings. In one collective, each rank makes
+/// one or does the same by an `entry_collective`.
 ///
 ///     publish, meeting, all read, meeting
 ///

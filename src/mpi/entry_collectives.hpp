@@ -23,9 +23,9 @@ namespace quarry::inline QUARRY_ABI::mpi {
 /// broadcast_any, reduce_to_all): it has the same meetings, and publishes the same.
 class entry_collective {
  public:
-  static constexpr std::uint32_t most = 1 << 20;  // elements; more take long anyway
+  static constexpr std::uint32_t max_elements = 1 << 20;  // more spend their time on copies
 
-  /// `size`: of the elements, or `not_small` (small_size).
+  /// `size`: of at most `max_elements`, or `not_small` (small_size).
   [[nodiscard]] QUARRY_FAST static bool suits(void const* data, std::uint32_t size,
                                               MPI_Comm communicator) {
     return !spans_processes && communicator == MPI_COMM_WORLD && size != 0 && size != not_small &&
@@ -34,16 +34,17 @@ class entry_collective {
   }
 
  protected:
-  QUARRY_FAST explicit entry_collective(call which) : which_{which} {
-    ++self().member_of[0].collectives;  // as `collective` does
-  }
+  QUARRY_FAST entry_collective() { ++self().member_of[0].collectives; }  // as `collective` does
+
   [[nodiscard]] QUARRY_FAST static published_place& place_of(std::uint32_t rank) {
     return places_of_world()[rank];
   }
-  QUARRY_FAST void meet() const {
-    auto const kind = static_cast<std::uint32_t>(which_);
+  /// A function for each kind of operation: lanes that arrive here together have the same.
+  template <call Which>
+  QUARRY_FAST static void meet() {
+    constexpr auto kind = static_cast<std::uint32_t>(Which);
     meeting::unfinished rest;
-    if (!meeting::try_barrier(kind, true, rest)) meeting::finish_barrier(which_, kind, rest);
+    if (!meeting::try_barrier(kind, true, rest)) meeting::finish_barrier(Which, kind, rest);
     join_lanes();
   }
   QUARRY_FAST static void read(copy_job const& job) {
@@ -58,9 +59,6 @@ class entry_collective {
     return error == MPI_SUCCESS ? error
                                 : fail(self(), MPI_COMM_WORLD, error, function, "rank", own_rank());
   }
-
- private:
-  call which_;
 };
 
 /// MPI_Alltoall.
@@ -69,28 +67,26 @@ class entry_exchange : entry_collective {
   using entry_collective::suits;
 
   /// `part`: the bytes for each rank.
-  QUARRY_FAST entry_exchange(void const* sent, void* received, std::uint32_t part)
-      : entry_collective{call::alltoall},
-        job_{places_of_world(),
-             static_cast<char*>(received),
-             part,
-             bytes{part} * own_rank(),
-             bytes{part} * layout().size,
-             layout().size,
-             own_rank()} {
-    place_of(job_.own).publish(static_cast<char const*>(sent), job_.published, nullptr);
-  }
-  QUARRY_FAST int run() const {
-    meet();
-    int const error = read_all() ? MPI_SUCCESS : read_each(job_);
-    meet();
+  QUARRY_FAST static int run(void const* sent, void* received, std::uint32_t part) {
+    entry_exchange const exchange;
+    exchange_job const job{places_of_world(),
+                           static_cast<char*>(received),
+                           part,
+                           bytes{part} * own_rank(),
+                           bytes{part} * layout().size,
+                           layout().size,
+                           own_rank()};
+    place_of(job.own).publish(static_cast<char const*>(sent), job.published, nullptr);
+    meet<call::alltoall>();
+    int const error = read_all(job) ? MPI_SUCCESS : read_each(job);
+    meet<call::alltoall>();
     return result(error, "MPI_Alltoall");
   }
 
  private:
-  [[nodiscard]] QUARRY_FAST bool read_all() const {
+  [[nodiscard]] QUARRY_FAST static bool read_all([[maybe_unused]] exchange_job const& job) {
 #ifdef __CUDA_ARCH__
-    return warp_helpers::run(job_, job_.own_bits());
+    return warp_helpers::suit(job) && warp_helpers::run(job);
 #else
     return false;
 #endif
@@ -108,8 +104,6 @@ class entry_exchange : entry_collective {
     }
     return error;
   }
-
-  exchange_job job_;
 };
 
 /// MPI_Bcast of more than meeting::best_broadcast().
@@ -117,25 +111,24 @@ class entry_broadcast : entry_collective {
  public:
   using entry_collective::suits;
 
-  QUARRY_FAST entry_broadcast() : entry_collective{call::shared_bcast} {}
-
-  QUARRY_FAST int run(void* data, std::uint32_t size, std::uint32_t root) const {
+  QUARRY_FAST static int run(void* data, std::uint32_t size, std::uint32_t root) {
+    entry_broadcast const broadcast;
     bool const is_root = own_rank() == root;
     published_place& source = place_of(root);
     if (is_root) source.publish(static_cast<char const*>(data), size, nullptr);
-    meet();
+    meet<call::shared_bcast>();
     bool const is_longer = source.size > size;
     if (!is_root)
       read({static_cast<char*>(data), source.data, is_longer ? bytes{size} : source.size});
-    meet();
+    meet<call::shared_bcast>();
     return result(is_longer ? MPI_ERR_TRUNCATE : MPI_SUCCESS, "MPI_Bcast");
   }
 };
 
-/// MPI_Allreduce by `reduce_directly`.
+/// MPI_Allreduce of more than meets, as `reduce_directly` does it.
 class entry_reduction : entry_collective {
  public:
-  /// `sent` and `received` are different, or one of them is both operand and result.
+  /// `sent` and `received` may be the same buffer.
   [[nodiscard]] QUARRY_FAST static bool suits(void const* sent, void const* received,
                                               std::uint32_t size, MPI_Datatype type, MPI_Op op,
                                               MPI_Comm communicator) {
@@ -145,29 +138,20 @@ class entry_reduction : entry_collective {
            entry_collective::suits(sent, size, communicator) && is_shared_memory(received) &&
            ((unit_bits(sent) | unit_bits(received)) & (element - 1)) == 0;
   }
-  QUARRY_FAST entry_reduction() : entry_collective{call::shared_allreduce} {}
 
-  QUARRY_FAST int run(void const* sent, void* received, std::uint32_t size, MPI_Datatype type,
-                      MPI_Op op) const {
-    std::uint32_t const own = own_rank(), ranks = layout().size;
+  QUARRY_FAST static int run(void const* sent, void* received, std::uint32_t size,
+                             MPI_Datatype type, MPI_Op op) {
+    entry_reduction const reduction;
+    std::uint32_t const own = own_rank();
     place_of(own).publish(static_cast<char const*>(sent), size, static_cast<char*>(received));
-    meet();
-    std::uint32_t distance = 1;  // of the ranks in a group
-    QUARRY_NO_UNROLL
-    do {
-      reduction_level const level{own, ranks, distance};
-      if (level.has_work())
-        reduce({places_of_world(), level.first, distance, level.ranks, op,
-                small_reduction::number_of(type), size},
-               own - level.first, level.workers);
-      meet();
-      distance = level.next_distance;
-    } while (distance < ranks);
-    published_place const& all = place_of(0);
-    bool const is_longer = all.size > size;
-    if (received != all.result && !is_longer)
-      read({static_cast<char*>(received), all.result, all.size});
-    meet();
+    meet<call::shared_allreduce>();
+    reduction_job const job{places_of_world(), 0, 1, 0, op, small_reduction::number_of(type), size};
+    reduce_in_levels(job, own, layout().size, reduce, [] { meet<call::shared_allreduce>(); });
+    published_place const& first = place_of(0);
+    bool const is_longer = first.size > size;
+    if (received != first.result && !is_longer)
+      read({static_cast<char*>(received), first.result, first.size});
+    meet<call::shared_allreduce>();
     return result(is_longer ? MPI_ERR_TRUNCATE : MPI_SUCCESS, "MPI_Allreduce");
   }
 

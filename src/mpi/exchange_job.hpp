@@ -19,8 +19,8 @@ struct exchange_job {
 
   static constexpr bytes longest_part = bytes{1} << 31;  // so that its units have 32-bit numbers
 
-  /// The rank whose part is copied first: the same for the ranks of a warp, so that they read
-  /// neighbouring parts, and another one for each warp, so that not all read from one rank.
+  /// The rank whose part is copied first: the first of the 32 ranks that `own` is one of. So they
+  /// read neighbouring parts at the same time, and not all ranks read from one.
   [[nodiscard]] QUARRY_HD std::uint32_t start() const { return own & ~31u; }
   [[nodiscard]] QUARRY_HD char* target_of(std::uint32_t rank) const { return to + rank * part; }
   /// The bits of all addresses and sizes that decide which units the copy can have, except for the
@@ -28,14 +28,15 @@ struct exchange_job {
   [[nodiscard]] QUARRY_HD std::uint32_t own_bits() const {
     return unit_bits(to) | static_cast<std::uint32_t>(part | offset) % 16;
   }
-  /// Whether the rank's own part lies in place. Then others read it now, and it is not written.
+  /// Whether the rank's own part lies in place. Then others read it now, so that it is not written,
+  /// although the bytes would be the same.
   [[nodiscard]] QUARRY_HD bool is_in_place() const {
     return places[own].data + offset == target_of(own);
   }
 };
 
-/// What a rank has published, as one load gets it.
-struct published_bytes {
+/// What a rank has published, in a form that one load can get.
+struct alignas(16) published_bytes {
   char const* data;
   bytes size;
 
@@ -80,8 +81,8 @@ class unit_walk {
  private:
   /// Some rank, if there are fewer ranks than a walk's step.
   [[nodiscard]] QUARRY_HD std::uint32_t wrapped(std::uint32_t rank) const {
-    std::uint32_t const once = rank < size_ ? rank : rank - size_;
-    return once < size_ ? once : 0;
+    std::uint32_t const result = rank < size_ ? rank : rank - size_;
+    return result < size_ ? result : 0;
   }
 
   std::uint32_t size_;
@@ -133,9 +134,8 @@ template <class Unit>
   return is_complete;
 }
 
-/// `bits`: job.own_bits().
-[[nodiscard]] QUARRY_SLOW inline bool run(exchange_job const& job, lane_share share,
-                                          std::uint32_t bits) {
+[[nodiscard]] QUARRY_SLOW inline bool run(exchange_job const& job, lane_share share) {
+  std::uint32_t const bits = job.own_bits();
   if (bits % 16 == 0) return exchange_share_of<granule>(job, share);
   if (bits % 8 == 0) return exchange_share_of<long_word>(job, share);
   if (bits % 4 == 0) return exchange_share_of<narrow_word>(job, share);
@@ -164,8 +164,8 @@ class exchange_by_lanes {
     QUARRY_NO_UNROLL
     for (; first < end; first += group_.size()) {
       std::uint32_t const ranks = end - first < group_.size() ? end - first : group_.size();
-      std::uint32_t const known = group_.rank() < ranks ? group_.rank() : 0;
-      published_bytes const place = published_bytes::of(job_.places[first + known]);
+      std::uint32_t const number = group_.rank() < ranks ? group_.rank() : 0;
+      published_bytes const place = published_bytes::of(job_.places[first + number]);
       if (group_.ballot(!place.suits(job_, sizeof(Unit))) != 0) return false;
       read_known<Unit>(place.data, first, ranks);
     }
@@ -175,10 +175,10 @@ class exchange_by_lanes {
   /// Reads the parts of `ranks` ranks from `first` on. Each lane knows the data of one of them.
   template <class Unit>
   QUARRY_HD void read_known(char const* data, std::uint32_t first, std::uint32_t ranks) const {
-    constexpr std::uint32_t batch = 16, together = sizeof(granule) / sizeof(Unit);
+    constexpr std::uint32_t batch = 16, in_granule = sizeof(granule) / sizeof(Unit);
     auto const part_units = static_cast<std::uint32_t>(job_.part / sizeof(Unit));
     std::uint32_t const units = ranks * part_units;
-    std::uint32_t const kept = is_in_place_ ? job_.own - first : ranks;  // the rank, from `first`
+    std::uint32_t const skipped = is_in_place_ ? job_.own - first : ranks;  // rank, from `first` on
     auto* const target = reinterpret_cast<Unit*>(job_.target_of(first));
     std::uint32_t number = 0, in_part = 0;  // of the rank and of the unit that is loaded next
     QUARRY_NO_UNROLL
@@ -194,16 +194,18 @@ class exchange_by_lanes {
         number += number + 1 < ranks ? 1 : 0;
       }
       QUARRY_UNROLL
-      for (std::uint32_t k = 0; k < batch; k += together) {
-        if (kept >= ranks && begin + k + together <= units && unit_bits(&target[begin + k]) == 0) {
+      for (std::uint32_t k = 0; k < batch; k += in_granule) {
+        if (skipped >= ranks && begin + k + in_granule <= units &&
+            unit_bits(&target[begin + k]) == 0) {
           granule all;
           std::memcpy(&all, &loaded[k], sizeof all);
           *reinterpret_cast<granule*>(&target[begin + k]) = all;
           continue;
         }
         QUARRY_UNROLL
-        for (std::uint32_t i = begin + k; i < begin + k + together; ++i)
-          if (i < units && (kept >= ranks || i / part_units != kept)) target[i] = loaded[i - begin];
+        for (std::uint32_t i = begin + k; i < begin + k + in_granule; ++i)
+          if (i < units && (skipped >= ranks || i / part_units != skipped))
+            target[i] = loaded[i - begin];
       }
     }
   }

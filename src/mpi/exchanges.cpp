@@ -157,11 +157,11 @@ extern "C" {
 
 QUARRY_HD int MPI_Alltoall(void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
                            int received_count, MPI_Datatype received_type, MPI_Comm communicator) {
-  constexpr std::uint32_t most = entry_collective::most;
+  constexpr std::uint32_t most = entry_collective::max_elements;
   std::uint32_t const part = small_size(sent_count, sent_type, most);
-  if (part == small_size(received_count, received_type, most) && is_shared_memory(received) &&
-      entry_exchange::suits(sent, part, communicator))
-    return entry_exchange{sent, received, part}.run();
+  if (part == small_size(received_count, received_type, most) &&
+      entry_exchange::suits(sent, part, communicator) && is_shared_memory(received))
+    return entry_exchange::run(sent, received, part);
   if (has_two_groups(communicator))
     return run_across(
         alltoall_call(sent, sent_count, sent_type, received, received_count, received_type),

@@ -5,6 +5,7 @@
 #include "extension.hpp"
 #include "published_place.hpp"
 #include "small_reduction.hpp"
+#include "ways.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
@@ -27,25 +28,28 @@ struct reduction_job {
   }
 };
 
-/// What a rank does on one level of a reduction of at most 2^30 ranks, on which the ranks of a group
-/// are `distance` apart.
-struct reduction_level {
-  std::uint32_t distance;
-  std::uint32_t next_distance;
-  std::uint32_t first;    // rank of the group that this rank works for
-  std::uint32_t workers;  // the ranks that work for the group
-  std::uint32_t ranks;    // whose data it combines
-
-  QUARRY_HD reduction_level(std::uint32_t own, std::uint32_t size, std::uint32_t at_distance)
-      : distance{at_distance},
-        next_distance{at_distance * reduction_job::radix},
-        first{own & ~(next_distance - 1)},
-        workers{size - first < next_distance ? size - first : next_distance},
-        ranks{(workers + distance - 1) / distance} {}
-
-  /// Otherwise the result of the only rank is that of the group.
-  [[nodiscard]] QUARRY_HD bool has_work() const { return ranks > 1 || distance == 1; }
-};
+/// Reduces the published elements of at most 2^30 ranks to the result of rank 0. `of_all` says what
+/// all levels have in common. On each level this rank calls `reduce(job, worker, workers)`, as one
+/// of the workers of its group of ranks, and then `meet()`, in which all ranks meet.
+template <class Reduce, class Meet>
+QUARRY_FAST void reduce_in_levels(reduction_job const& of_all, std::uint32_t own,
+                                  std::uint32_t size, Reduce const& reduce, Meet const& meet) {
+  std::uint32_t distance = 1;
+  QUARRY_NO_UNROLL
+  do {
+    std::uint32_t const span = distance * reduction_job::radix;
+    std::uint32_t const first = own & ~(span - 1);
+    std::uint32_t const workers = size - first < span ? size - first : span;
+    reduction_job job = of_all;
+    job.first = first;
+    job.distance = distance;
+    job.ranks = (workers + distance - 1) / distance;
+    // otherwise the result of the only rank is that of the group
+    if (job.ranks > 1 || distance == 1) reduce(job, own - first, workers);
+    meet();
+    distance = span;
+  } while (distance < size);
+}
 
 /// Neighbouring elements that a lane loads together.
 template <class T, std::uint32_t Width>
@@ -177,9 +181,9 @@ QUARRY_SLOW inline void run(reduction_job const& job, lane_share share) {
   call_for_type(job.type, [&](auto number) { reduce_share_of<decltype(number)>(job, share); });
 }
 
-/// Reductions of fewer elements than there are lanes, by teams of eight lanes. A lane combines an
-/// element of four ranks, and then the lanes combine what they have: a lane that combines 32 values
-/// executes some 4,000 instructions, one in six cycles.
+/// Reductions of few elements, by teams of eight lanes. Each lane of a team combines an element of
+/// four ranks, and then the lanes combine their results. A lane that combines all 32 values by
+/// itself takes some 15 us, since it has to execute thousands of instructions.
 ///
 /// `Group`: the lanes of a worker, with `rank()`, `size()`, and `of_rank(value, rank)`, the value of
 /// the lane with that rank, for which all lanes call it.
@@ -191,8 +195,8 @@ class team_reduction {
 
   /// Whether it is faster than `run`. All workers of a group of ranks know the same.
   [[nodiscard]] QUARRY_HD bool suits() const {
-    constexpr bytes most_rounds = 5, element = 8;
-    return teams_ != 0 && job_.size <= most_rounds * element * worker_.step * teams_;
+    constexpr bytes most_for_team = 40;  // five elements of 8 bytes, one after another
+    return teams_ != 0 && job_.size <= most_for_team * worker_.step * teams_;
   }
   QUARRY_HD void run() const {
     call_for_type(job_.type, [&](auto number) { reduce<decltype(number)>(); });

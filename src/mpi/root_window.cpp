@@ -12,12 +12,13 @@ namespace {
   constexpr std::uint32_t batch = 16;
   QUARRY_NO_UNROLL
   for (std::uint32_t begin = 0; begin < size; begin += batch) {
-    int all = 0;
+    int combined = 0;
     QUARRY_UNROLL
-    for (std::uint32_t k = 0; k < batch; ++k) all |= numbers[begin + k < size ? begin + k : begin];
-    QUARRY_NO_UNROLL
-    for (std::uint32_t i = begin; all < 0; ++i)
-      if (numbers[i] < 0) return numbers[i];
+    for (std::uint32_t k = 0; k < batch; ++k)
+      combined |= numbers[begin + k < size ? begin + k : begin];
+    if (combined >= 0) continue;
+    while (numbers[begin] >= 0) ++begin;
+    return numbers[begin];
   }
   return 0;
 }

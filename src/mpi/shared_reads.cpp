@@ -93,7 +93,7 @@ QUARRY_HD bool read_in_turn(simt::lane_group group, exchange_job const& job, boo
                                group.broadcast(job.published, lane),
                                job.size,
                                group.broadcast(job.own, lane)};
-    bool const is_sound = run(of_lane, {group.rank(), group.size()}, of_lane.own_bits());
+    bool const is_sound = run(of_lane, {group.rank(), group.size()});
     bool const are_all_sound = group.ballot(!is_sound) == 0;
     if (simt::lane_group::own_lane() == lane) is_complete = are_all_sound;
   }
@@ -115,23 +115,22 @@ QUARRY_SLOW void read_common(collective const& of, char* to, char const* from, b
 }
 
 QUARRY_SLOW bool read_parts(collective const& of, exchange_job const& job) {
-  std::uint32_t const bits = job.own_bits();
   bool const can_write =
       job.part != 0 && job.part <= exchange_job::longest_part && is_shared_memory(job.to);
 #ifdef __CUDA_ARCH__
-  // The copy engine is faster for long parts at other addresses than multiples of 4.
-  if (warp_helpers::exist())
-    return can_write && (bits % 4 == 0 || job.part < 4096) && warp_helpers::run(job, bits);
+  if (warp_helpers::exist()) return can_write && warp_helpers::suit(job) && warp_helpers::run(job);
 #endif
   simt::lane_group const group = reading_lanes(of);
   if (group.size() == 1) {
+    std::uint32_t const bits = job.own_bits();
     std::uint32_t const unit = bits % 16 == 0 ? 16 : bits % 8 == 0 ? 8 : 4;
-    return !is_on_host() && can_write && job.part <= 4 * unit && run(job, whole_share, bits);
+    return !is_on_host() && can_write && job.part <= 4 * unit && run(job, whole_share);
   }
   constexpr bytes longest_by_lanes = 64;
   bool const are_short = group.all_equal(job.part) && group.all_equal(job.published) &&
                          group.ballot(can_write) == group.members() && job.part <= longest_by_lanes;
-  if (are_short) return run_by_lanes(job, group, static_cast<std::uint32_t>(group.or_reduce(bits)));
+  if (are_short)
+    return run_by_lanes(job, group, static_cast<std::uint32_t>(group.or_reduce(job.own_bits())));
   return read_in_turn(group, job, can_write);
 }
 

@@ -81,6 +81,11 @@ class warp_helpers {
   /// Whether ranks have helpers. All ranks have the same.
   [[nodiscard]] __device__ static bool exist() { return helpers_exist(layout().shift); }
 
+  /// Whether helpers copy faster than `copy_bytes`, which uses the copy engine for long parts.
+  [[nodiscard]] __device__ static bool suit(exchange_job const& job) {
+    return exist() && (job.own_bits() % 4 == 0 || job.part < 4096);
+  }
+
   /// Whether helpers combine the numbers of so many ranks or blocks faster than the rank. A lane
   /// combines eight values at a time, in 0.2 us. A job takes lanes of the rank's warp some 4 us, and
   /// a second warp less.
@@ -136,9 +141,9 @@ class warp_helpers {
     job.about.copy = of_copy;
     (void)run_job(job);
   }
-  [[nodiscard]] __device__ static bool run(exchange_job const& exchange, std::uint32_t bits) {
+  [[nodiscard]] __device__ static bool run(exchange_job const& exchange) {
     helper_job job;
-    job.todo = task_of(warp_task::kind::exchange, bits);
+    job.todo = task_of(warp_task::kind::exchange);
     job.about.exchange = exchange;
     return run_job(job) == 0;
   }
@@ -258,7 +263,7 @@ class warp_helpers {
     helping_lanes const helpers;
     std::uint32_t outcome = 0;
     if (job.todo.what == warp_task::kind::exchange) {
-      outcome = mpi::run(job.about.exchange, helpers.share, job.todo.size) ? 0 : 1;
+      outcome = mpi::run(job.about.exchange, helpers.share) ? 0 : 1;
     } else {
       outcome = mpi::run(job.about.parts, helpers.share,
                          [&](part_copy const& part) { copy_by_all(part, helpers); });

@@ -61,19 +61,28 @@ int draw_shift(shared_random& random, int rank) {
                      : (any + rank) % most_gap;
 }
 
+/// Ranks that count their collective operations differently do not match in one that sends messages.
+void expect_scan() {
+  int const one = 1;
+  int sum = 0;
+  MPI_Scan(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  EXPECT_EQ(sum, rank_in(MPI_COMM_WORLD) + 1);
+}
+
 TEST(DirectCollectives, BcastReachesBuffersAtAnyAddress) {
   run_worlds([] {
     shared_random random{3};
     int const own = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
-    for (int round = 0; round < 8; ++round) {
-      int const root = random.below(size), count = 65 + random.below(round < 4 ? 200 : 3000);
+    for (int round = 0; round < 12; ++round) {
+      int const root = random.below(size), count = 65 + random.below(round < 6 ? 200 : 3000);
       auto const length = static_cast<std::size_t>(count);
       shifted_buffer buffer{length, draw_shift(random, own)};
       for (std::size_t i = 0; i < length; ++i)
         if (own == root) buffer.data()[i] = byte_of(root, i, round);
-      if (round % 2 == 0 || own % 3 != 0) {
+      // basic types may take a shorter way: in all ranks, in some, or in none
+      if (round % 3 == 0 || (round % 3 == 1 && own % 3 != 0)) {
         MPI_Bcast(buffer.data(), count, MPI_BYTE, root, MPI_COMM_WORLD);
-      } else {  // types that are not basic go a longer way
+      } else {
         MPI_Datatype whole = MPI_DATATYPE_NULL;
         MPI_Type_contiguous(count, MPI_BYTE, &whole);
         MPI_Type_commit(&whole);
@@ -85,6 +94,7 @@ TEST(DirectCollectives, BcastReachesBuffersAtAnyAddress) {
       EXPECT_EQ(wrong, 0u);
       EXPECT_TRUE(buffer.has_clean_edges(length));
     }
+    expect_scan();
   });
 }
 
@@ -182,6 +192,18 @@ TEST(DirectCollectives, ReductionsHaveTheBitsOfABinaryTree) {
       bool const is_in_place = random.below(2) == 0;
       check_reductions(count, root, is_in_place, draw_shift(random, own));
     }
+  });
+}
+
+TEST(DirectCollectives, RanksWhoseElementsAreNotAlignedReduceWithTheOthers) {
+  run_worlds([] {
+    int const own = rank_in(MPI_COMM_WORLD);
+    auto const add = [](double a, double b) { return a + b; };
+    for (int const count : {40, 200})
+      for (bool const is_in_place : {false, true})
+        for (int const shift : {0, own % 3 == 0 ? 4 : 0, 4, own % 2 == 0 ? 8 : 4})
+          check_reduction<double>(MPI_DOUBLE, MPI_SUM, count, -1, is_in_place, shift, add);
+    expect_scan();
   });
 }
 
@@ -372,6 +394,7 @@ TEST(DirectCollectives, ExchangesReachPartsAtAnyAddress) {
       EXPECT_EQ(wrong, 0u);
       EXPECT_TRUE(received.has_clean_edges(part * ranks));
     }
+    expect_scan();
   });
 }
 
@@ -394,6 +417,46 @@ TEST(DirectCollectives, PartsThatAreLongerThanARankExpectsFillItsRoomAndFail) {
         bool const has_sent = from != size - 1 || size == 1 || i < most - 1;
         EXPECT_EQ(received[static_cast<std::size_t>(from * count + i)], has_sent ? from : -1);
       }
+  });
+}
+
+TEST(DirectCollectives, ARankThatSendsMoreThanItReceivesFails) {
+  run_worlds([] {
+    int const own = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
+    auto const ranks = static_cast<std::size_t>(size);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    std::vector<int> sent(ranks * 6, own), received(ranks * 5 + 1, -1);
+    int const error =
+        MPI_Alltoall(sent.data(), 6, MPI_INT, received.data(), 5, MPI_INT, MPI_COMM_WORLD);
+    int error_class = MPI_SUCCESS;
+    MPI_Error_class(error, &error_class);
+    EXPECT_EQ(error_class, MPI_ERR_TRUNCATE);
+    EXPECT_EQ(received.back(), -1);
+  });
+}
+
+TEST(DirectCollectives, ALongBcastFromNoRankFails) {
+  run_worlds([] {
+    int const size = size_of(MPI_COMM_WORLD);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    std::vector<int> data(2000);
+    for (int const root : {size, -1})
+      EXPECT_EQ(MPI_Bcast(data.data(), 2000, MPI_INT, root, MPI_COMM_WORLD), MPI_ERR_ROOT);
+  });
+}
+
+TEST(DirectCollectives, AReductionOfMoreThanARankHasRoomForFails) {
+  run_worlds([] {
+    int const own = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    bool const is_short = own != 0 && own == size - 1;
+    std::vector<int> sent(100, 1), received(100, -1);
+    int const error = MPI_Allreduce(sent.data(), received.data(), is_short ? 90 : 100, MPI_INT,
+                                    MPI_SUM, MPI_COMM_WORLD);
+    int error_class = MPI_SUCCESS;
+    MPI_Error_class(error, &error_class);
+    EXPECT_EQ(error_class, is_short ? MPI_ERR_TRUNCATE : MPI_SUCCESS);
+    EXPECT_TRUE(!is_short || received[90] == -1);
   });
 }
 
