@@ -185,8 +185,8 @@ QUARRY_SLOW inline void run(reduction_job const& job, lane_share share) {
 /// four ranks, and then the lanes combine their results. A lane that combines all 32 values by
 /// itself takes some 15 us, since it has to execute thousands of instructions.
 ///
-/// `Group`: the lanes of a worker, with `rank()`, `size()`, and `of_rank(value, rank)`, the value of
-/// the lane with that rank, for which all lanes call it.
+/// `Group`: the lanes of a worker, with `rank()`, `size()`, and `of_rank(value, rank)`, which all
+/// lanes call together, and which returns the value of the lane with that rank.
 template <class Group>
 class team_reduction {
  public:

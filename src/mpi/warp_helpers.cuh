@@ -87,8 +87,8 @@ class warp_helpers {
   }
 
   /// Whether helpers combine the numbers of so many ranks or blocks faster than the rank. A lane
-  /// combines eight values at a time, in 0.2 us. A job takes lanes of the rank's warp some 4 us, and
-  /// a second warp less.
+  /// combines eight values at a time, in 0.2 us. A job takes lanes of the rank's warp some 4 us, a
+  /// second warp less.
   [[nodiscard]] __device__ static bool suit(numbers_job const& job, std::uint32_t count) {
     std::uint32_t const least = are_a_warp() ? 8 : 32;
     return exist() && job.numbers * block_place::padded(count) / 8 >= least;

@@ -61,7 +61,8 @@ int draw_shift(shared_random& random, int rank) {
                      : (any + rank) % most_gap;
 }
 
-/// Ranks that count their collective operations differently do not match in one that sends messages.
+/// A collective operation that sends messages, which match only if all ranks have counted the same
+/// number of operations before.
 void expect_scan() {
   int const one = 1;
   int sum = 0;
