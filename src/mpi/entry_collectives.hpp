@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collective operations of the world whose ranks read each other's memory, with few calls from the
-// entry of the MPI function on. A frame of a rank on one lane of a GPU takes a line of 128 bytes for
-// each word, so that calls before and between the meetings take longer than the meetings.
+// entry of the MPI function on. Calls before and between the meetings take longer than the meetings:
+// a frame of a rank on one lane of a GPU takes a line of 128 bytes for each word.
 #pragma once
 
 #include "copy_bytes.hpp"
