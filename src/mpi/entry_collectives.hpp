@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collective operations of the world whose ranks read each other's memory, with few calls from the
-// entry of the MPI function on. Calls before and between the meetings take longer than the meetings:
+// entry of the MPI function on. Calls before and between the meetings would take longer than these:
 // a frame of a rank on one lane of a GPU takes a line of 128 bytes for each word.
 #pragma once
 
