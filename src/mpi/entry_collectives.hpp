@@ -34,7 +34,8 @@ class entry_collective {
   }
 
  protected:
-  QUARRY_FAST entry_collective() { ++self().member_of[0].collectives; }  // as `collective` does
+  /// Counts the operation, as `collective` does: later ones that send messages need its number.
+  QUARRY_FAST static void begin() { ++self().member_of[0].collectives; }
 
   [[nodiscard]] QUARRY_FAST static published_place& place_of(std::uint32_t rank) {
     return places_of_world()[rank];
@@ -68,7 +69,7 @@ class entry_exchange : entry_collective {
 
   /// `part`: the bytes for each rank.
   QUARRY_FAST static int run(void const* sent, void* received, std::uint32_t part) {
-    entry_exchange const exchange;
+    begin();
     exchange_job const job{places_of_world(),
                            static_cast<char*>(received),
                            part,
@@ -112,7 +113,7 @@ class entry_broadcast : entry_collective {
   using entry_collective::suits;
 
   QUARRY_FAST static int run(void* data, std::uint32_t size, std::uint32_t root) {
-    entry_broadcast const broadcast;
+    begin();
     bool const is_root = own_rank() == root;
     published_place& source = place_of(root);
     if (is_root) source.publish(static_cast<char const*>(data), size, nullptr);
@@ -141,7 +142,7 @@ class entry_reduction : entry_collective {
 
   QUARRY_FAST static int run(void const* sent, void* received, std::uint32_t size,
                              MPI_Datatype type, MPI_Op op) {
-    entry_reduction const reduction;
+    begin();
     std::uint32_t const own = own_rank();
     place_of(own).publish(static_cast<char const*>(sent), size, static_cast<char*>(received));
     meet<call::shared_allreduce>();
