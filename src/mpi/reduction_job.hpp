@@ -182,8 +182,8 @@ QUARRY_SLOW inline void run(reduction_job const& job, lane_share share) {
 }
 
 /// Reductions of few elements, by teams of eight lanes. Each lane of a team combines an element of
-/// four ranks, and then the lanes combine their results. If one lane combines all 32 values, a level
-/// of a reduction takes about twice as long.
+/// four ranks, and then the lanes combine their results. If one lane combines all 32 values, a
+/// level of a reduction takes about twice as long.
 ///
 /// `Group`: the lanes of a worker, with `rank()`, `size()`, and `of_rank(value, rank)`, which all
 /// lanes call together, and which returns the value of the lane with that rank.
