@@ -160,9 +160,10 @@ class entry_reduction : entry_collective {
   QUARRY_FAST static void reduce(reduction_job const& job, std::uint32_t worker,
                                  std::uint32_t workers) {
 #ifdef __CUDA_ARCH__
-    if (warp_helpers::exist()) return warp_helpers::run(job, worker, workers);
-#endif
+    warp_helpers::run(job, worker, workers);
+#else
     reduce_share(job, worker, workers);
+#endif
   }
 };
 
