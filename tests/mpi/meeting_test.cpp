@@ -226,6 +226,7 @@ TEST(Meeting, NumbersOfMeetingsWrap) {
 
 TEST(Meeting, RanksInDifferentOperationsAreDeadlocked) {
   QUARRY_TEST_USES_FIBERS();
+  // The ranks never return from these operations, so no operation may own memory.
   std::vector<std::function<void()>> const operations{
       [] { MPI_Barrier(MPI_COMM_WORLD); },
       [] {
@@ -263,13 +264,13 @@ TEST(Meeting, RanksInDifferentOperationsAreDeadlocked) {
         MPI_Reduce(&value, &sum, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
       },
       [] {  // here and in the next operation, ranks read each other's memory between two meetings
-        std::vector<int> values(2000);
-        MPI_Bcast(values.data(), 2000, MPI_INT, 0, MPI_COMM_WORLD);
+        int values[2000] = {};
+        MPI_Bcast(values, 2000, MPI_INT, 0, MPI_COMM_WORLD);
       },
       [] {
-        std::vector<int> const sent(7);
-        std::vector<int> received(7);
-        MPI_Alltoall(sent.data(), 1, MPI_INT, received.data(), 1, MPI_INT, MPI_COMM_WORLD);
+        int const sent[7] = {};
+        int received[7];
+        MPI_Alltoall(sent, 1, MPI_INT, received, 1, MPI_INT, MPI_COMM_WORLD);
       }};
   for (std::size_t first = 0; first < operations.size(); ++first)
     for (std::size_t second = first + 1; second < operations.size(); ++second)
