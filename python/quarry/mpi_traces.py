@@ -12,7 +12,7 @@ import numpy as np
 from quarry.errors import BadArgument
 
 MAGIC = b"QUARRY MPI TRACE "
-VERSION = b"1"
+VERSION = b"2"
 MAX_HEAD = 1 << 30  # bytes of the names and places
 
 RECORD = np.dtype(
@@ -21,14 +21,18 @@ RECORD = np.dtype(
         ("end", "<u8"),  # 0: the call has not returned
         ("bytes", "<u8"),
         ("function", "<u2"),
-        ("role", "<u2"),
+        ("role", "u1"),
+        ("flags", "u1"),  # of Flag
         ("place", "<u4"),
         ("peer", "<i4"),  # a rank of the world, or ANY_SOURCE or NO_PEER; or a half of an address
         ("tag", "<i4"),
         ("context", "<u4"),
         ("link", "<u4"),
+        ("own_begin", "<u8"),  # CPU: ns that the rank itself had run and slept
+        ("own_end", "<u8"),
     ]
 )
+RANK = np.dtype([("kept", "<u4"), ("written", "<u4"), ("ended", "<u8")])
 ANY_SOURCE = -1
 NO_PEER = -2
 SELF_CONTEXT = 2  # of MPI_COMM_SELF, which each rank has for itself
@@ -51,6 +55,14 @@ class Role(enum.IntEnum):
     BEGUN_COLLECTIVE = 11
 
 
+class Flag(enum.IntFlag):
+    """What more a record says."""
+
+    SEND_WAITS = 1  # the send lasts until its receiver has the message
+    IS_STARTED = 2  # MPI_Start began it: an earlier record is the call
+    FREES_OLD = 4  # the reallocation has freed the old allocation
+
+
 @dataclass
 class MpiTrace:
     """The calls of all ranks, rank by rank, each rank's in the order of its calls.
@@ -64,6 +76,7 @@ class MpiTrace:
     gpu_ranks: list[int]  # the first rank of each GPU; empty on the CPU
     clock_error_ns: int | None  # between GPUs; None: the times are those of each GPU's own clock
     resolution_ns: int
+    threads: int  # CPU: on how many the ranks took turns
     limit: int  # of each rank's records
     functions: list[str]
     places: list[str]
@@ -71,6 +84,7 @@ class MpiTrace:
     rank: np.ndarray  # of each record
     first: np.ndarray  # of each rank: its first record; and the number of records
     written: np.ndarray  # of each rank: how many records it wrote, with those that did not fit
+    ended: np.ndarray  # CPU: of each rank: its own time at its end; 0: it has not ended
     is_open: np.ndarray
     #: The rank's last record, where records before it are missing.
     is_after_gap: np.ndarray
@@ -79,6 +93,22 @@ class MpiTrace:
     def missing(self) -> int:
         """How many records did not fit."""
         return int(self.written.sum()) - len(self.records)
+
+    def has(self, flag: Flag) -> np.ndarray:
+        """Of each record: whether it has the flag."""
+        result: np.ndarray = (self.records["flags"] & flag) != 0
+        return result
+
+    @property
+    def call(self) -> np.ndarray:
+        """Of each record: that of the program's call, which is another one for what MPI_Start began
+        and for the first half of MPI_Sendrecv. A record whose call did not fit is its own.
+        """
+        own = np.arange(len(self.records))
+        is_part = self.records["role"] == Role.SEND_PART
+        call = np.where(is_part, np.minimum(own + 1, max(len(own) - 1, 0)), own)
+        call = np.maximum.accumulate(np.where(self.has(Flag.IS_STARTED), 0, call))
+        return np.where((call < len(own)) & (self.rank[call] == self.rank), call, own)
 
     def place(self, number: int) -> str:
         return self.places[number] if 0 < number < len(self.places) else ""
@@ -102,14 +132,17 @@ def head_of(file: Any, path: str) -> dict[str, Any]:
         raise BadArgument(f"{path}: the program has not ended, or a rank crashed: it wrote no trace")
     if line != MAGIC + VERSION + b"\n":
         raise BadArgument(
-            f"{path}: not a trace of an MPI program, or one of a later version than "
-            f"{VERSION.decode()}"
+            f"{path}: not a trace of an MPI program in version {VERSION.decode()} of the format: "
+            "compile and run the program with the quarry-mpicc of this package"
         )
     try:
         head = json.loads(file.readline(MAX_HEAD))
         if head["record_bytes"] != RECORD.itemsize or not 0 < head["ranks"] < 1 << 31:
             raise ValueError
-        for name, kind in (("device", str), ("resolution_ns", int), ("limit", int)):
+        head.setdefault("threads", 1)
+        for name, kind in (
+            ("device", str), ("resolution_ns", int), ("limit", int), ("threads", int),
+        ):  # fmt: skip
             if not isinstance(head[name], kind):
                 raise ValueError
         gpu_ranks = head.setdefault("gpu_ranks", [])
@@ -131,10 +164,11 @@ def read_mpi_trace(path: str | os.PathLike[str]) -> MpiTrace:
     with open(path, "rb") as file:
         head = head_of(file, name)
         ranks = head["ranks"]
-        counts = np.frombuffer(file.read(8 * ranks), "<u4")
-        if len(counts) != 2 * ranks:
+        table = file.read(RANK.itemsize * ranks)
+        if len(table) != RANK.itemsize * ranks:
             raise BadArgument(f"{name}: the trace ends in its table of ranks")
-        kept, written = counts[0::2].astype(np.int64), counts[1::2].astype(np.int64)
+        counts = np.frombuffer(table, RANK)
+        kept, written = counts["kept"].astype(np.int64), counts["written"].astype(np.int64)
         records = _records(file)
     if len(records) != kept.sum() or (kept > written).any() or (kept > head["limit"] + 1).any():
         raise BadArgument(
@@ -158,6 +192,7 @@ def read_mpi_trace(path: str | os.PathLike[str]) -> MpiTrace:
         gpu_ranks=head["gpu_ranks"],
         clock_error_ns=head["clock_error_ns"],
         resolution_ns=head["resolution_ns"],
+        threads=head["threads"],
         limit=head["limit"],
         functions=head["functions"],
         places=head["places"],
@@ -165,6 +200,7 @@ def read_mpi_trace(path: str | os.PathLike[str]) -> MpiTrace:
         rank=rank,
         first=first,
         written=written,
+        ended=counts["ended"].astype(np.int64),
         is_open=is_open,
         is_after_gap=is_after_gap,
     )

@@ -15,7 +15,7 @@ from quarry.cli import app
 from quarry.errors import BadArgument
 from quarry.mpi_report import analyse, text_of, write_mpi_report
 from quarry.mpi_report.matching import match
-from quarry.mpi_traces import Role, is_mpi_trace, read_mpi_trace
+from quarry.mpi_traces import NO_PEER, Flag, Role, is_mpi_trace, read_mpi_trace
 
 
 def analysed(program, tmp_path, **options):
@@ -90,42 +90,141 @@ def test_a_wait_for_a_begun_barrier_and_a_probe_know_whom_they_wait_for(tmp_path
     }
 
 
+def taking_turns(times):
+    """Ranks that compute for so many microseconds one after another, from MPI_Init on."""
+    program = Program(len(times), "cpu")
+    for rank in range(len(times)):
+        begin = sum(times[:rank])
+        program.add(rank, begin, begin, Role.CALL, "MPI_Init", (0, 0))
+    return program
+
+
 def test_ranks_that_take_turns_are_shown_as_if_each_had_a_processor(tmp_path):
     """Two ranks compute 50 and 80 µs one after the other, so the second comes at 130 µs."""
-    program = Program(2, "cpu")
-    program.add(0, 0, 0, Role.CALL, "MPI_Init")
-    program.add(1, 50, 50, Role.CALL, "MPI_Init")
-    program.barrier([50, 130], 131)
+    program = taking_turns([50, 80])
+    for rank, begin, own in ((0, 50, 50), (1, 130, 80)):
+        program.add(rank, begin, 131, Role.COLLECTIVE, "MPI_Barrier", (own, own))
     content = analysed(program, tmp_path)
     assert content.is_reconstructed
     assert content.duration == 80_000
     assert losses(content) == {(0, "MPI_Barrier", 1): 30}
 
 
-@pytest.mark.parametrize("name, lost", [("MPI_Ssend", {(1, "MPI_Ssend", 0): 70}), ("MPI_Send", {})])
-def test_a_synchronous_send_waits_for_a_receive_that_began_before_its_turn(tmp_path, name, lost):
-    """Rank 0 computes 80 µs until its receive, then rank 1 computes 10 µs until its send."""
+def test_what_others_do_while_a_rank_is_in_no_call_is_not_its_time(tmp_path):
+    """Rank 0 lets rank 1 run between its calls, and in one that waits for nobody."""
+    program = taking_turns([0, 0])
+    program.add(1, 5, 5, Role.CALL, "MPI_Type_size", (5, 5))
+    program.add(0, 10, 90, Role.ALLOCATE, "malloc", (10, 12))
+    program.add(0, 300, 301, Role.COLLECTIVE, "MPI_Barrier", (32, 33))
+    program.add(1, 280, 301, Role.COLLECTIVE, "MPI_Barrier", (40, 41))
+    content = analysed(program, tmp_path)
+    assert losses(content) == {(0, "MPI_Barrier", 1): 8}
+    malloc = np.flatnonzero(content.trace.records["role"] == Role.ALLOCATE)
+    assert (content.end - content.begin)[malloc].tolist() == [2000]
+
+
+@pytest.mark.parametrize("flags, lost", [(Flag.SEND_WAITS, {(1, "MPI_Send", 0): 70}), (0, {})])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_send_waits_for_its_receive_in_whatever_order_the_ranks_had_their_turns(
+    tmp_path, flags, lost, is_first
+):
+    """Rank 0 computes 80 µs until its receive, and rank 1 10 µs until its send."""
     program = Program(2, "cpu")
-    program.add(0, 0, 0, Role.CALL, "MPI_Init")
-    program.add(1, 80, 80, Role.CALL, "MPI_Init")
-    program.receive(0, 80, 92, peer=1)
-    program.add(1, 90, 91, Role.SEND, name, peer=0, bytes=8)
+    for rank in range(2):
+        program.add(rank, 0, 0, Role.CALL, "MPI_Init", (0, 0))
+    receive, send = (80, 90) if is_first else (90, 10)
+    program.receive(0, receive, 92, peer=1, own=(80, 81))
+    program.add(1, send, 93, Role.SEND, "MPI_Send", (10, 11), peer=0, bytes=8, flags=flags)
     assert losses(analysed(program, tmp_path)) == lost
 
 
-@pytest.mark.parametrize(
-    "name, lost", [("MPI_Ssend_init", {(1, "MPI_Wait", 0): 70}), ("MPI_Send_init", {})]
-)
-def test_a_persistent_synchronous_send_waits_as_one_that_is_not(tmp_path, name, lost):
-    """As above. What MPI_Start begins has the name of the function that made the request."""
+def test_the_first_half_of_a_sendrecv_waits_for_the_receiver_if_it_is_long(tmp_path):
+    """Rank 0 comes at 80 µs, and rank 1 gets its own message at once."""
+    for flags, lost in ((Flag.SEND_WAITS, {(1, "MPI_Sendrecv", 0): 80}), (0, {})):
+        program = Program(2, "cpu")
+        for rank in range(2):
+            program.add(rank, 0, 0, Role.CALL, "MPI_Init", (0, 0))
+        program.send(1, 0, 0, peer=1, own=(0, 0))
+        half = Role.SEND_PART
+        program.add(1, 0, 85, half, "MPI_Sendrecv", (0, 1), peer=0, bytes=8, flags=flags)
+        program.add(1, 0, 85, Role.RECEIVE, "MPI_Sendrecv", (0, 1), peer=1, bytes=8)
+        program.receive(0, 82, 84, peer=1, own=(80, 81))
+        content = analysed(program, tmp_path)
+        assert losses(content) == lost
+        assert content.call_count == 5
+        (row,) = [row for row in content.calls if row.function == "MPI_Sendrecv"]
+        assert row.calls == 1
+
+
+def test_what_start_begins_is_counted_and_named_as_the_call_of_start(tmp_path):
+    """As above, with a persistent synchronous send."""
     program = Program(2, "cpu")
-    program.add(0, 0, 0, Role.CALL, "MPI_Init")
-    program.add(1, 80, 80, Role.CALL, "MPI_Init")
-    program.receive(0, 80, 92, peer=1)
-    program.add(1, 90, 90, Role.CALL, "MPI_Start")
-    program.add(1, 90, 90, Role.BEGUN_SEND, name, peer=0, bytes=8, link=4)
-    program.add(1, 90, 91, Role.WAIT, "MPI_Wait")
-    assert losses(analysed(program, tmp_path)) == lost
+    for rank in range(2):
+        program.add(rank, 0, 0, Role.CALL, "MPI_Init", (0, 0))
+    program.receive(0, 80, 92, peer=1, own=(80, 81))
+    program.add(1, 90, 90, Role.CALL, "MPI_Start", (10, 10), place=2)
+    program.add(
+        1, 90, 90, Role.BEGUN_SEND, "MPI_Ssend_init", (10, 10), place=2,
+        peer=0, bytes=8, link=4, flags=Flag.SEND_WAITS | Flag.IS_STARTED,
+    )  # fmt: skip
+    program.add(1, 90, 91, Role.WAIT, "MPI_Wait", (10, 11))
+    content = analysed(program, tmp_path)
+    assert losses(content) == {(1, "MPI_Wait", 0): 70}
+    assert content.call_count == 5
+    assert {row.function: row.calls for row in content.calls} == {
+        "MPI_Init": 2, "MPI_Recv": 1, "MPI_Start": 1, "MPI_Wait": 1,
+    }  # fmt: skip
+    late = taking_turns([0, 0])
+    late.receive(0, 0, 91, peer=1, own=(0, 1))
+    late.add(1, 90, 90, Role.CALL, "MPI_Start", (90, 90), place=2)
+    late.add(
+        1, 90, 90, Role.BEGUN_SEND, "MPI_Send_init", (90, 90), place=2,
+        peer=0, bytes=8, link=4, flags=Flag.IS_STARTED,
+    )  # fmt: skip
+    late.add(1, 92, 92, Role.WAIT, "MPI_Wait", (91, 91))
+    (culprit,) = analysed(late, tmp_path).culprits
+    assert (culprit.rank, culprit.function, culprit.place) == (1, "MPI_Start", "a.c:2")
+
+
+def test_between_two_groups_only_the_other_group_waits_for_the_root(tmp_path):
+    """Ranks 0 and 1 are a group, whose rank 0 is the root and comes last."""
+    for name in ("MPI_Bcast", "MPI_Ibcast", "MPI_Bcast_c"):
+        program = Program(4, "cpu")
+        for rank in range(4):
+            program.add(rank, 0, 0, Role.CALL, "MPI_Init", (0, 0))
+        for rank, peer, own in ((1, NO_PEER, 10), (2, 0, 20), (3, 0, 30), (0, 0, 50)):
+            program.add(rank, 100, 110, Role.COLLECTIVE, name, (own, own), peer=peer, bytes=8)
+        assert losses(analysed(program, tmp_path)) == {(2, name, 0): 30, (3, name, 0): 20}
+
+
+def test_waits_that_never_ended_are_said(tmp_path):
+    program = taking_turns([0, 0])
+    program.add(1, 0, None, Role.COLLECTIVE, "MPI_Barrier", (1, 0), place=2)
+    program.ended[0] = 75  # without another call
+    content = analysed(program, tmp_path)
+    assert content.duration == 75_000
+    note = "1 of them waited, 74 µs together, which no figure of lost time contains: longest rank 1"
+    assert note + " in MPI_Barrier at a.c:2." in text_of(content)
+
+
+def test_only_allocations_that_exist_and_are_freed_count(tmp_path):
+    program = Program(1)
+    program.add(0, 0, 1, Role.ALLOCATE, "malloc", bytes=1 << 60, peer=0)  # refused
+    program.add(0, 1, 2, Role.ALLOCATE, "malloc", bytes=100, peer=64)
+    program.add(
+        0, 2, 3, Role.ALLOCATE, "realloc", bytes=200, peer=128, flags=Flag.FREES_OLD
+    )
+    program.add(0, 3, 4, Role.FREE, "free", peer=128)
+    program.add(0, 4, 5, Role.FREE, "free", peer=0)  # a null pointer
+    memory = analysed(program, tmp_path).memory
+    assert (memory.allocations, memory.bytes, memory.freed) == (2, 300, 2)
+
+
+@pytest.mark.parametrize("threads, text", [(1, "one thread"), (3, "3 threads")])
+def test_a_report_says_on_how_many_threads_the_ranks_took_turns(tmp_path, threads, text):
+    program = taking_turns([1, 1])
+    program.threads = threads
+    assert f"took turns on {text} of the CPU" in text_of(analysed(program, tmp_path))
 
 
 def test_a_broadcast_waits_for_its_root_and_a_reduction_only_at_its_root(tmp_path):

@@ -5,11 +5,15 @@ import json
 
 import numpy as np
 
-from quarry.mpi_traces import NO_PEER, RECORD, Role
+from quarry.mpi_traces import NO_PEER, RANK, RECORD, Flag, Role
 
 
 class Program:
-    """Adds calls. Times are microseconds. `write` gives the file that quarry-mpirun would write."""
+    """Adds calls. Times are microseconds. `write` gives the file that quarry-mpirun would write.
+
+    On the CPU a rank's own time is that of the calls, as if no other rank ran, unless `own` says
+    otherwise. `ended` has the own times at which ranks ended.
+    """
 
     def __init__(self, ranks, device="gpu", limit=1000, gpu_ranks=None, clock_error=None):
         self.calls = [[] for _ in range(ranks)]
@@ -18,8 +22,10 @@ class Program:
         self.gpu_ranks = gpu_ranks  # None: a trace without this member
         self.clock_error = clock_error  # nanoseconds; None: the clocks were not compared
         self.functions = [""]
+        self.ended = {}
+        self.threads = 1
 
-    def add(self, rank, begin, end, role, function, **fields):
+    def add(self, rank, begin, end, role, function, own=None, **fields):
         """The number of the call in its rank, from 1 on, as in `link`. An `end` of None: open."""
         if function not in self.functions:
             self.functions.append(function)
@@ -27,20 +33,24 @@ class Program:
         row["begin"], row["end"] = begin * 1000 + 1, 0 if end is None else end * 1000 + 1
         row["role"], row["function"] = role, self.functions.index(function)
         row["peer"] = NO_PEER
+        if self.device == "cpu":
+            row["own_begin"], row["own_end"] = 1000 * np.array(own or (begin, end or 0)) + 1
         for name, value in ({"place": 1} | fields).items():
             row[name] = value
         self.calls[rank].append(row)
         return len(self.calls[rank])
 
-    def send(self, rank, begin, end, peer, tag=0, size=8, context=0):
+    def send(self, rank, begin, end, peer, tag=0, size=8, context=0, own=None):
+        """A long message waits for its receiver."""
         return self.add(
-            rank, begin, end, Role.SEND, "MPI_Send",
+            rank, begin, end, Role.SEND, "MPI_Send", own,
             peer=peer, tag=tag, bytes=size, context=context,
+            flags=Flag.SEND_WAITS if size > 4096 else 0,
         )  # fmt: skip
 
-    def receive(self, rank, begin, end, peer, tag=0, size=8, context=0):
+    def receive(self, rank, begin, end, peer, tag=0, size=8, context=0, own=None):
         return self.add(
-            rank, begin, end, Role.RECEIVE, "MPI_Recv",
+            rank, begin, end, Role.RECEIVE, "MPI_Recv", own,
             peer=peer, tag=tag, bytes=size, context=context,
         )  # fmt: skip
 
@@ -54,6 +64,7 @@ class Program:
         """`missing`: records of each rank that did not fit before the last one."""
         head = {
             "ranks": len(self.calls), "device": self.device, "resolution_ns": 1000,
+            "threads": self.threads,
             "limit": self.limit, "record_bytes": RECORD.itemsize,
             "functions": self.functions, "places": ["", "a.c:1", "a.c:2"],
         }  # fmt: skip
@@ -61,11 +72,15 @@ class Program:
             head["gpu_ranks"] = self.gpu_ranks
         if self.clock_error is not None:
             head["clock_error_ns"] = self.clock_error
-        counts = [(len(rows), len(rows) + missing) for rows in self.calls]
+        ended = [1000 * self.ended[rank] + 1 if rank in self.ended else 0 for rank in range(len(self.calls))]
+        table = [
+            (len(rows), len(rows) + missing, end)
+            for rows, end in zip(self.calls, ended, strict=True)
+        ]
         rows = [row for rows in self.calls for row in rows]
         path.write_bytes(
-            b"QUARRY MPI TRACE 1\n" + json.dumps(head).encode() + b"\n"
-            + np.array(counts, "<u4").tobytes()
+            b"QUARRY MPI TRACE 2\n" + json.dumps(head).encode() + b"\n"
+            + np.array(table, RANK).tobytes()
             + (np.array(rows, RECORD).tobytes() if rows else b"")
         )  # fmt: skip
         return path

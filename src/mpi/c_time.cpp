@@ -4,6 +4,7 @@
 
 #include "format.hpp"
 #include "host_calls.hpp"
+#include "trace.hpp"
 
 #ifndef __CUDACC__
 #include <ctime>
@@ -32,8 +33,14 @@ QUARRY_HD std::uint64_t wall_clock_ns() {
 
 QUARRY_SLOW void wait_for(std::uint64_t nanoseconds) {
   rank_state& rank = self();
+#ifndef __CUDACC__
+  std::uint64_t const before = own_time();
+#endif
   std::uint64_t const end = wall_clock_ns() + nanoseconds;
   while (wall_clock_ns() < end) wait_briefly(rank);
+#ifndef __CUDACC__
+  set_own_time(before, nanoseconds);
+#endif
 }
 
 struct date {

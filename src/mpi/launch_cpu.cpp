@@ -268,7 +268,9 @@ int run_on_cpu(launch_options const& asked, int argc, char** argv) {
   auto const functions = texts_of(quarry_mpi_cpu_traced, quarry_mpi_cpu_traced_end);
   check_trace(asked, functions);
   trace_buffers trace{asked};
-  trace_writer trace_output{asked,
+  launch_options traced_options = asked;
+  traced_options.threads = system_threads;
+  trace_writer trace_output{traced_options,
                             {},
                             functions,
                             [&] { return trace.ranks(); },
@@ -318,6 +320,7 @@ int run_on_cpu(launch_options const& asked, int argc, char** argv) {
   set_output(&lines, &writer_lock);
   simt::fiber_schedule schedule{.seed = asked.seed + 1, .switches = asked.seed == 0 ? 0u : 64u};
   schedule.stacks = stacks.memory();
+  if (!asked.trace.empty()) schedule.clock = &thread_time_ns;
   {
     rank_threads running_threads;
     end_watch const watch{all, running_threads};

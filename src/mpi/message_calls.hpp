@@ -29,6 +29,7 @@ QUARRY_HD void begin_isend(rank_state& rank, membership& at, int to, MPI_Comm ha
   made->source = MPI_ANY_SOURCE;  // an empty status
   made->tag = MPI_ANY_TAG;
   made->sent = start(message_of(*made));
+  rank.send_waits = made->sent != nullptr ? 1 : 0;
   if (made->sent != nullptr) return;
   delete_request(rank, made);
   *result = sent_request;

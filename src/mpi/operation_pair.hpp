@@ -30,7 +30,8 @@ struct operation_pair {
   message outgoing;  // of `send`; it lies behind it
   membership at;     // for `send`
   communicator peers;
-  void* copy;  // what the pair sends, if it is not the program's buffer; else null
+  void* copy;                // what the pair sends, if it is not the program's buffer; else null
+  std::uint32_t send_waits;  // as rank_state::send_waits, of the last start
 
   [[nodiscard]] QUARRY_HD static operation_pair& of(request const& owner) {
     return *static_cast<operation_pair*>(owner.data);
@@ -77,6 +78,7 @@ QUARRY_HD void start_pair_by(rank_state& rank, request& pair, Send const& send) 
     begun.send.what = request::kind::send;
     if (begun.sent.peer != MPI_PROC_NULL) begun.send.sent = send(begun, message_of(begun.send));
     begun.send.is_done = begun.send.sent == nullptr;
+    rank.send_waits = begun.send_waits = begun.send.sent != nullptr ? 1 : 0;
   }
 }
 

@@ -82,6 +82,7 @@ QUARRY_SLOW void send(rank_state& rank, channel const& through, void const* data
                       MPI_Datatype type, std::int32_t to, std::int32_t tag, mode how, call which) {
   message* const sent =
       start_send(rank, through, data, count, type, to, tag, how, which, rank.sent);
+  rank.send_waits = sent != nullptr ? 1 : 0;
   if (sent == nullptr) return;
   wait_until(rank, reason_of(which, to, tag, through.context), [&] { return is_received(*sent); });
   finish_send(*sent);

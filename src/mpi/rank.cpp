@@ -4,6 +4,7 @@
 
 #include "c_library.hpp"
 #include "checks.hpp"
+#include "trace.hpp"
 
 #if defined(QUARRY_MPI_PROCESSES) && !defined(__CUDACC__)
 #include <atomic>
@@ -21,6 +22,9 @@ QUARRY_HD void finish_rank(rank_state& rank, std::int32_t code) {
   bool const has_reports = rank.checked != nullptr && rank.checked->reports != 0;
   rank.exit_code = code == 0 && has_reports ? 1 : code;
   rank.waiting.call = 0;
+#ifndef __CUDACC__
+  note_end_of_rank();
+#endif
   simt::atomic_ref<life>{rank.stage}.store(life::done, simt::release);
   note_activity();
 #if defined(QUARRY_MPI_PROCESSES) && !defined(__CUDACC__)

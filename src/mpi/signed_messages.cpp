@@ -74,6 +74,7 @@ QUARRY_SLOW void send_and_wait(rank_state& rank, membership& at, void const* dat
                                type_signature const& signature) {
   message* const sent = start_signed_send(rank, {&at, at.context}, data, count, type, to, tag, how,
                                           which, signature, rank.sent);
+  rank.send_waits = sent != nullptr ? 1 : 0;
   if (sent == nullptr) return;
   wait_until(rank, reason_of(which, to, tag, at.context), [&] { return is_received(*sent); });
   finish_send(*sent);

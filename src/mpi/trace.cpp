@@ -3,6 +3,7 @@
 
 #include "checks.hpp"
 #include "errors.hpp"
+#include "operation_pair.hpp"
 #include "progress.hpp"
 #include "types.hpp"
 
@@ -38,18 +39,37 @@ struct traced_rank {
   return {state_of(number), memory, memory.ranks[number]};
 }
 
-/// Nanoseconds of the machine's clock. On the CPU, if the ranks take turns on one thread, the clock
-/// is the thread's: what other programs on the machine do is not in it. Several threads need a
-/// clock that they share.
-[[nodiscard]] QUARRY_HD std::uint64_t time_now() {
-#ifdef __CUDA_ARCH__
-  return simt::clock_ns();
-#else
+/// The times of a record, in nanoseconds.
+struct trace_times {
+  std::uint64_t now;  // of the machine's clock
+  std::uint64_t own;  // how long the rank itself has run and slept; 0 on GPUs, whose ranks all run
+};
+
+#ifndef __CUDACC__
+std::uint64_t nanoseconds_of(clockid_t clock) {
   std::timespec time{};
-  (void)clock_gettime(the_world().threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &time);
+  (void)clock_gettime(clock, &time);
   return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000u +
          static_cast<std::uint64_t>(time.tv_nsec);
+}
 #endif
+
+/// On the CPU, if the ranks take turns on one thread, the machine's clock is the thread's: what
+/// other programs on the machine do is not in it. Several threads need a clock that they share.
+[[nodiscard]] QUARRY_HD trace_times times_of([[maybe_unused]] rank_trace const& own) {
+#ifdef __CUDACC__
+  return {simt::clock_ns(), 0};
+#else
+  std::uint64_t const ran = thread_time_ns();
+  return {the_world().threads == 1 ? ran : nanoseconds_of(CLOCK_MONOTONIC),
+          simt::current_lane->time_run(ran) + own.added};
+#endif
+}
+
+QUARRY_HD void set_end(traced_rank const& at, trace_record& made) {
+  trace_times const times = times_of(at.own);
+  made.end = times.now;
+  made.own_end = times.own;
 }
 
 /// The address of an allocation.
@@ -67,9 +87,11 @@ QUARRY_HD void set_address(trace_record& made, void const* address) {
   trace_record& made = *at.record(number);
   made = trace_record{};
   made.function = static_cast<std::uint16_t>(role_and_function & 0xffff);
-  made.role = static_cast<std::uint16_t>(role_and_function >> 16);
+  made.role = static_cast<std::uint8_t>(role_and_function >> 16);
   made.place = place;
-  made.begin = time_now();
+  trace_times const times = times_of(at.own);
+  made.begin = times.now;
+  made.own_begin = times.own;
 #ifdef __CUDA_ARCH__
   at.own.written = number + 1;
 #else
@@ -80,9 +102,12 @@ QUARRY_HD void set_address(trace_record& made, void const* address) {
 }
 
 /// Leaves a call without a trace: it has found nothing. If it does not fit, its record has replaced
-/// the rank's last one.
+/// the rank's last one. How often a program asks depends on how ranks take turns, so the calls take
+/// none of the rank's own time.
 QUARRY_HD void take_back(traced_rank const& at, std::uint32_t number) {
-  at.record(number)->end = time_now();
+  trace_record& empty = *at.record(number);
+  set_end(at, empty);
+  at.own.added += empty.own_begin - empty.own_end;
   if (number + 1 == at.own.written) --at.own.written;
 }
 
@@ -91,9 +116,9 @@ QUARRY_HD void take_back(traced_rank const& at, std::uint32_t number) {
 }
 
 /// Ends the record of a call that has no message if it has failed. Returns whether it has.
-QUARRY_HD bool end_failed(trace_record& made, int error) {
+QUARRY_HD bool end_failed(traced_rank const& at, trace_record& made, int error) {
   if (error == MPI_SUCCESS || error == MPI_ERR_TRUNCATE) return false;
-  made.end = time_now();
+  set_end(at, made);
   made.peer = MPI_PROC_NULL;
   return true;
 }
@@ -110,6 +135,12 @@ QUARRY_HD bool end_failed(trace_record& made, int error) {
     return peer == MPI_ANY_SOURCE ? MPI_ANY_SOURCE : MPI_PROC_NULL;
   return static_cast<std::int32_t>(
       at->shared->world_rank(static_cast<std::uint32_t>(peer), rank.rank));
+}
+
+/// Whether the caller is the root of a collective operation between two groups.
+[[nodiscard]] QUARRY_HD bool is_root_of_other_group(trace_record const& made, int peer) {
+  return peer == MPI_ROOT &&
+         (role_of(made) == trace_role::collective || role_of(made) == trace_role::begun_collective);
 }
 
 QUARRY_HD void note_message(rank_state& rank, trace_record& made, MPI_Comm communicator,
@@ -227,6 +258,13 @@ QUARRY_HD void note_complete(traced_rank const& at, std::uint32_t record, MPI_Re
   if (found->is_persistent == 0) remove(at.own, found);
 }
 
+/// Whether what MPI_Start has just begun lasts until its receiver has the message.
+[[nodiscard]] QUARRY_HD bool send_waits(rank_state& rank, MPI_Request handle) {
+  request const* const found = request_of(rank, runtime_handle(rank, handle));
+  return found != nullptr && found->what == request::kind::pair &&
+         operation_pair::of(*found).send_waits != 0;
+}
+
 /// Whether a call of MPI_Startall that has failed has begun the persistent request. It refuses
 /// those that an earlier call has begun.
 [[nodiscard]] QUARRY_HD bool has_just_begun(rank_state& rank, traced_request const& asked) {
@@ -234,6 +272,25 @@ QUARRY_HD void note_complete(traced_rank const& at, std::uint32_t record, MPI_Re
 }
 
 }  // namespace
+
+#ifndef __CUDACC__
+std::uint64_t thread_time_ns() { return nanoseconds_of(CLOCK_THREAD_CPUTIME_ID); }
+
+void set_own_time(std::uint64_t before, std::uint64_t nanoseconds) {
+  if (!is_wanted()) return;
+  rank_trace& own = traced_self().own;
+  own.added += before + nanoseconds - times_of(own).own;
+}
+
+std::uint64_t own_time() { return is_wanted() ? times_of(traced_self().own).own : 0; }
+
+void note_end_of_rank() {
+  if (!is_wanted()) return;
+  rank_trace& own = traced_self().own;
+  own.ended = times_of(own).own;
+}
+#endif
+
 }  // namespace quarry::inline QUARRY_ABI::mpi
 
 using namespace quarry::mpi;
@@ -252,19 +309,26 @@ QUARRY_SLOW std::uint32_t quarry_mpi_trace_begin(std::uint32_t role_and_function
     made.bytes = static_cast<bytes>(count) * element_size(at.rank, type);
   membership const* const shared = member(at.rank, communicator);
   if (shared != nullptr) made.context = shared->context;
-  made.peer = world_peer(at.rank, communicator, peer);
+  made.peer = is_root_of_other_group(made, peer) ? static_cast<std::int32_t>(at.rank.rank)
+                                                 : world_peer(at.rank, communicator, peer);
   made.tag = tag;
+  at.rank.send_waits = 0;
   return number;
 }
 
 QUARRY_SLOW void quarry_mpi_trace_end(std::uint32_t record) {
-  if (record != no_record) traced_self().record(record)->end = time_now();
+  if (record == no_record) return;
+  traced_rank const at = traced_self();
+  set_end(at, *at.record(record));
 }
 
 QUARRY_SLOW void quarry_mpi_trace_end_send(std::uint32_t record, int error) {
   if (record == no_record) return;
-  trace_record& made = *traced_self().record(record);
-  if (!end_failed(made, error)) made.end = time_now();
+  traced_rank const at = traced_self();
+  trace_record& made = *at.record(record);
+  if (end_failed(at, made, error)) return;
+  set_end(at, made);
+  if (at.rank.send_waits != 0) made.flags |= trace_flag::send_waits;
 }
 
 QUARRY_SLOW void quarry_mpi_trace_end_receive(std::uint32_t record, MPI_Comm communicator,
@@ -272,10 +336,10 @@ QUARRY_SLOW void quarry_mpi_trace_end_receive(std::uint32_t record, MPI_Comm com
                                               int error) {
   if (record == no_record) return;
   traced_rank const at = traced_self();
-  if (end_failed(*at.record(record), error)) return;
+  if (end_failed(at, *at.record(record), error)) return;
   if (flag != nullptr && *flag == 0) return take_back(at, record);
   trace_record& made = *at.record(record);
-  made.end = time_now();
+  set_end(at, made);
   note_message(at.rank, made, communicator, status);
 }
 
@@ -285,13 +349,15 @@ QUARRY_SLOW void quarry_mpi_trace_end_begun(std::uint32_t record, MPI_Comm commu
   if (record == no_record) return;
   traced_rank const at = traced_self();
   trace_record& made = *at.record(record);
-  if (end_failed(made, error)) return;  // there is no request
-  made.end = time_now();
+  if (end_failed(at, made, error)) return;  // there is no request
+  set_end(at, made);
+  if (role_of(made) == trace_role::begun_send && at.rank.send_waits != 0)
+    made.flags |= trace_flag::send_waits;
   traced_request added{*request, at.fits(record) ? record : no_record, communicator, persistent,
                        made};
   if (persistent != 0) {
     added.record = no_record;
-    made.role = static_cast<std::uint16_t>(trace_role::call);
+    made.role = static_cast<std::uint8_t>(trace_role::call);
   }
   bool const is_noted = persistent != 0 || at.fits(record);
   if (is_noted && *request == sent_request && role_of(made) == trace_role::begun_collective) {
@@ -324,7 +390,7 @@ QUARRY_SLOW void quarry_mpi_trace_end_wait(std::uint32_t record, int count,
   else
     complete = indices != nullptr ? 1 : count;
   if (done != nullptr && complete <= 0) return take_back(at, record);
-  at.record(record)->end = time_now();
+  set_end(at, *at.record(record));
   if (count < 0 || static_cast<std::uint32_t>(count) > at.own.saved) return;
   for (int i = 0; i < complete && i < count; ++i) {
     int const index = indices != nullptr ? indices[i] : i;
@@ -339,7 +405,7 @@ QUARRY_SLOW void quarry_mpi_trace_end_start(std::uint32_t record, int count,
   if (record == no_record) return;
   traced_rank const at = traced_self();
   trace_record& call = *at.record(record);
-  call.end = time_now();
+  set_end(at, call);
   trace_record const started = call;
   for (int i = 0; i < count; ++i) {
     traced_request* const found = find(at.own, requests[i]);
@@ -351,6 +417,10 @@ QUARRY_SLOW void quarry_mpi_trace_end_start(std::uint32_t record, int count,
     made = found->pattern;
     made.place = started.place;
     made.begin = made.end = started.begin;
+    made.own_begin = made.own_end = started.own_end;
+    made.flags = trace_flag::is_started;
+    if (role_of(made) == trace_role::begun_send && send_waits(at.rank, requests[i]))
+      made.flags |= trace_flag::send_waits;
     found->record = at.fits(number) ? number : no_record;
   }
 }
@@ -382,9 +452,13 @@ QUARRY_SLOW std::uint32_t quarry_mpi_trace_begin_memory(std::uint32_t role_and_f
 
 QUARRY_SLOW void quarry_mpi_trace_end_memory(std::uint32_t record, void* result) {
   if (record == no_record) return;
-  trace_record& made = *traced_self().record(record);
-  made.end = time_now();
-  if (role_of(made) == trace_role::allocate) set_address(made, result);
+  traced_rank const at = traced_self();
+  trace_record& made = *at.record(record);
+  set_end(at, made);
+  if (role_of(made) != trace_role::allocate) return;
+  bool const had_old = made.peer != 0 || made.tag != 0;
+  if (had_old && (result != nullptr || made.bytes == 0)) made.flags |= trace_flag::frees_old;
+  set_address(made, result);
 }
 
 }  // extern "C"

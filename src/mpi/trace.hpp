@@ -17,7 +17,8 @@ struct trace_record {
   std::uint64_t end = 0;    // 0: the call has not returned
   std::uint64_t bytes = 0;  // of the message, of the operation's buffer, or of the allocation
   std::uint16_t function = 0;
-  std::uint16_t role = 0;
+  std::uint8_t role = 0;
+  std::uint8_t flags = 0;   // bits of trace_flag
   std::uint32_t place = 0;  // in the source
   /// A rank of the world; MPI_ANY_SOURCE; or MPI_PROC_NULL for none. Of an allocation: the low half
   /// of its address, whose other half is `tag`.
@@ -25,8 +26,18 @@ struct trace_record {
   std::int32_t tag = 0;
   std::uint32_t context = 0;  // of the communicator
   std::uint32_t link = 0;     // 1 + the record of the call that has completed what this one began
+  /// CPU: how long the rank itself had run, and slept, at the begin and at the end. While it waits,
+  /// others run on its thread.
+  std::uint64_t own_begin = 0;
+  std::uint64_t own_end = 0;
 };
-static_assert(sizeof(trace_record) == 48);
+static_assert(sizeof(trace_record) == 64);
+
+namespace trace_flag {
+inline constexpr std::uint8_t send_waits = 1;  // the send lasts until its receiver has the message
+inline constexpr std::uint8_t is_started = 2;  // MPI_Start began it: an earlier record is the call
+inline constexpr std::uint8_t frees_old = 4;   // the reallocation has freed the old allocation
+}  // namespace trace_flag
 
 /// An operation that has begun, or a persistent request.
 struct traced_request {
@@ -45,10 +56,26 @@ struct rank_trace {
   std::uint32_t spares = 0;   // elements of `statuses`
   std::uint32_t saved = 0;    // elements of `handles`
   std::uint32_t unused = 0;
+  std::uint64_t added = 0;  // CPU: to the time that the lane has run, modulo 2^64 (own_time)
+  std::uint64_t ended = 0;  // CPU: the rank's own time at its end; 0: it has not ended
   traced_request* requests = nullptr;  // a hash table with linear probing; of the heap
   MPI_Status* statuses = nullptr;      // for calls with MPI_STATUS_IGNORE; of the heap
   MPI_Request* handles = nullptr;      // as they were before a call; of the heap
 };
+
+/// CPU: lets the rank's own time go on by `nanoseconds` from `before`, however long it has run
+/// since. Of a rank that sleeps, and of a call that finds nothing and leaves no record. No effect
+/// without a trace.
+void set_own_time(std::uint64_t before, std::uint64_t nanoseconds);
+
+/// CPU: how long the rank itself has run and slept, in nanoseconds. 0 without a trace.
+[[nodiscard]] std::uint64_t own_time();
+
+/// CPU: how long the calling thread has run.
+[[nodiscard]] std::uint64_t thread_time_ns();
+
+/// CPU: the rank ends.
+void note_end_of_rank();
 
 }  // namespace quarry::inline QUARRY_ABI::mpi
 

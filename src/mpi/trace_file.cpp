@@ -48,7 +48,14 @@ std::string list_of(std::vector<std::string> const& texts) {
 struct kept_records {
   std::uint32_t kept;
   std::uint32_t written;
+  std::uint64_t ended;
 };
+
+/// Whether the record is that of a call, and not a part of one.
+bool is_call(trace_record const& record) {
+  return record.role != static_cast<std::uint8_t>(trace_role::send_part) &&
+         (record.flags & trace_flag::is_started) == 0;
+}
 
 template <class Number>
 std::string list_of(std::vector<Number> const& numbers) {
@@ -76,10 +83,11 @@ std::string head_of(launch_options const& asked, traced_gpus const& gpus,
   if (!gpus.clocks.offsets.empty())
     clocks = ",\"clock_offsets_ns\":" + list_of(gpus.clocks.offsets) +
              ",\"clock_error_ns\":" + std::to_string(gpus.clocks.error);
-  return "QUARRY MPI TRACE 1\n{\"ranks\":" + std::to_string(asked.ranks) +
+  return "QUARRY MPI TRACE 2\n{\"ranks\":" + std::to_string(asked.ranks) +
          ",\"device\":" + (asked.uses_gpu ? "\"gpu\"" : "\"cpu\"") +
          // globaltimer's step on GPUs of today
          ",\"gpu_ranks\":" + list_of(gpus.first_ranks) + clocks +
+         (asked.uses_gpu ? "" : ",\"threads\":" + std::to_string(asked.threads)) +
          ",\"resolution_ns\":" + (asked.uses_gpu ? "1000" : "1") +
          ",\"limit\":" + std::to_string(trace_limit(asked)) +
          ",\"record_bytes\":" + std::to_string(sizeof(trace_record)) +
@@ -125,13 +133,12 @@ void trace_writer::write(std::vector<std::string> const& places) {
   std::call_once(once_, [&] {
     std::uint64_t const limit = trace_limit(asked_);
     std::vector<kept_records> kept;
-    std::uint64_t all = 0;
-    std::uint64_t total = 0;
+    std::uint64_t missing = 0;
+    std::uint64_t calls = 0;
     for (rank_trace const& rank : read_ranks_()) {
       auto const fitting = static_cast<std::uint32_t>(std::min<std::uint64_t>(rank.written, limit));
-      kept.push_back({fitting + (rank.written > limit ? 1u : 0u), rank.written});
-      all += rank.written;
-      total += kept.back().kept;
+      kept.push_back({fitting + (rank.written > limit ? 1u : 0u), rank.written, rank.ended});
+      missing += rank.written - kept.back().kept;
     }
     std::FILE* const file = std::fopen(asked_.trace.c_str(), "wb");
     bool is_written = file != nullptr;
@@ -152,6 +159,7 @@ void trace_writer::write(std::vector<std::string> const& places) {
                       offsets[static_cast<std::size_t>(gpu - gpus_.first_ranks.begin()) - 1]);
       }
       put(records.data(), records.size() * sizeof(trace_record));
+      calls += static_cast<std::uint64_t>(std::ranges::count_if(records, &is_call));
     }
     if (file != nullptr) is_written = std::fclose(file) == 0 && is_written;
     has_failed_ = !is_written;
@@ -161,10 +169,10 @@ void trace_writer::write(std::vector<std::string> const& places) {
       return;
     }
     std::fprintf(stderr, "quarry-mpirun: trace of %llu calls in %s",
-                 static_cast<unsigned long long>(total), asked_.trace.c_str());
-    if (all != total)
+                 static_cast<unsigned long long>(calls), asked_.trace.c_str());
+    if (missing != 0)
       std::fprintf(stderr, "; %llu later ones did not fit: see --trace-events",
-                   static_cast<unsigned long long>(all - total));
+                   static_cast<unsigned long long>(missing));
     std::fputc('\n', stderr);
   });
 }

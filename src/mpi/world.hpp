@@ -157,6 +157,7 @@ struct alignas(128) rank_state {
   renamed_type* renamed_types;  // MPI_Type_set_name: a list
   schedule* schedules;          // collective operations that are not complete (schedule.hpp)
   std::uint32_t is_advancing;   // `advance_schedules` runs
+  std::uint32_t send_waits;     // the program's last send lasts until its receiver has the message
   buffered_send* buffered;      // long messages in the attached buffer (buffered_sends.hpp)
   handle_table<message> matched;     // MPI_Mprobe: messages without a receive
   handle_table<added_error> errors;  // error classes and codes that the program has added

@@ -37,6 +37,7 @@ class fiber_lane final : public host_lane {
   void pause() override;
   bool park() override;
   void wake(std::uint64_t rank) override;
+  std::uint64_t time_run(std::uint64_t now) const override { return ran + (now - resumed_at); }
 
   wait waiting = wait::ready;
   // coalesce: the site where the lane waits. Afterwards `members` is the lane's group
@@ -52,6 +53,8 @@ class fiber_lane final : public host_lane {
   std::size_t coalescing_index = 0;                 // the same among lanes that wait for a group
   boost::context::fiber fiber;
   sanitized_fiber for_sanitizers;
+  std::uint64_t ran = 0;         // until it was resumed, by the schedule's clock
+  std::uint64_t resumed_at = 0;  // the same clock
 
  private:
   scheduler& owner_;

@@ -59,6 +59,7 @@ class scheduler {
   [[nodiscard]] std::uint64_t& block_word(std::uint32_t block) { return block_words_[block]; }
 
   void run() {
+    if (schedule_.clock != nullptr) last_switch_ = schedule_.clock();
     for (std::size_t i = 0; i < lanes_.size(); ++i) start(*lanes_[i], i);
     while (done_ < lanes_.size() && !failure_) {
       if (!coalescing_.empty() && (ready_.empty() || random_.happens(16))) {
@@ -253,9 +254,14 @@ class scheduler {
 
   void resume(fiber_lane& lane) {
     current_lane = &lane;
+    lane.resumed_at = last_switch_;
     switches_.begin_lane(lane.for_sanitizers);
     lane.fiber = std::move(lane.fiber).resume();
     switches_.end_lane();
+    if (schedule_.clock != nullptr) {
+      last_switch_ = schedule_.clock();
+      lane.ran += last_switch_ - lane.resumed_at;
+    }
     current_lane = nullptr;
   }
 
@@ -388,6 +394,7 @@ class scheduler {
   std::size_t parked_ = 0;
   std::uint64_t resumes_ = 0;  // while lanes are parked, since all looked
   std::size_t grid_waiting_ = 0;
+  std::uint64_t last_switch_ = 0;  // by the schedule's clock
   bool stopping_ = false;
   std::exception_ptr failure_;
   context::fiber main_;

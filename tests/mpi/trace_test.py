@@ -26,23 +26,32 @@ SOURCES = ROOT / "tests/mpi/traces"
 SENDS, RECEIVES, WAIT, COLLECTIVE, ALLOCATE, FREE = (1, 7, 9), (2, 10), 3, 4, 5, 6
 PROC_NULL = -2
 
-Record = namedtuple("Record", "begin end bytes function role place peer tag context link")
+SEND_WAITS, IS_STARTED, FREES_OLD = 1, 2, 4  # flags
+
+Record = namedtuple("Record", "begin end bytes function role flags place peer tag context link own_begin own_end")
+
+
+class Head(dict):
+    """The head, and of each rank: its own time at its end."""
+
+    ended = ()
 
 
 def read(path):
     """The head; of each rank: its records; and of each rank: how many it wrote."""
     data = Path(path).read_bytes()
     magic, line, body = data.split(b"\n", 2)
-    assert magic == b"QUARRY MPI TRACE 1", magic
-    head = json.loads(line)
-    counts = struct.unpack_from(f"<{2 * head['ranks']}I", body)
-    offset, ranks = 8 * head["ranks"], []
-    for kept in counts[0::2]:
-        rows = [Record(*row) for row in struct.iter_unpack("<QQQHHIiiII", body[offset : offset + 48 * kept])]
+    assert magic == b"QUARRY MPI TRACE 2", magic
+    head = Head(json.loads(line))
+    table = [struct.unpack_from("<IIQ", body, 16 * rank) for rank in range(head["ranks"])]
+    head.ended = [ended for _, _, ended in table]
+    offset, ranks = 16 * head["ranks"], []
+    for kept, _, _ in table:
+        rows = [Record(*row) for row in struct.iter_unpack("<QQQHBBIiiIIQQ", body[offset : offset + 64 * kept])]
         ranks.append([row._replace(function=head["functions"][row.function], place=head["places"][row.place]) for row in rows])
-        offset += 48 * kept
+        offset += 64 * kept
     assert offset == len(body), (offset, len(body))
-    return head, ranks, counts[1::2]
+    return head, ranks, [written for _, written, _ in table]
 
 
 class Traces(unittest.TestCase):
@@ -166,6 +175,51 @@ class Traces(unittest.TestCase):
         through_pointer = next(row for row in ranks[0] if row.function == "MPI_Send")
         place = next(i for i, line in enumerate(source, 1) if "ways[argc" in line)
         self.assertEqual((through_pointer.peer, through_pointer.tag, through_pointer.place), (1, 8, f"requests.c:{place}"))
+
+    def test_say_which_sends_last_until_their_receivers_have_them(self):
+        """The tags of the program say which."""
+        head, ranks, _, done = self.trace("waits", 4, "messages")
+        sends = [row for rows in ranks for row in rows if row.role in SENDS]
+        self.assertEqual(len(sends), 9 + 2 * 4)
+        self.assertEqual([(row.function, bool(row.flags & SEND_WAITS)) for row in sends], [(row.function, row.tag == 1) for row in sends])
+        started = [row.function for row in ranks[0] if row.flags & IS_STARTED]
+        self.assertEqual(started, ["MPI_Ssend_init", "MPI_Send_init"])
+        calls = sum(row.role != 7 and not row.flags & IS_STARTED for rows in ranks for row in rows)
+        self.assertIn(f"trace of {calls} calls in", done.stderr)
+        others = [row.flags for rows in ranks for row in rows if row.role not in SENDS]
+        self.assertEqual(set(others), {0})
+        if DEVICE == "cpu":
+            self.assertEqual(head["threads"], 1)
+
+    def test_name_the_root_of_an_operation_between_two_groups(self):
+        _, ranks, _, _ = self.trace("waits", 4, "groups")
+        roots = [next(row.peer for row in rows if row.function == "MPI_Bcast") for rows in ranks]
+        self.assertEqual(roots, [0, 0, PROC_NULL, 0])
+
+    def test_tell_allocations_from_what_was_refused(self):
+        _, ranks, _, _ = self.trace("waits", 2, "memory")
+        for rows in ranks:
+            memory = [(row.function, row.role, row.bytes, (row.peer, row.tag) != (0, 0), row.flags) for row in rows if row.role in (ALLOCATE, FREE)]
+            self.assertEqual(
+                memory[1:],
+                [("free", FREE, 0, False, 0), ("malloc", ALLOCATE, 100, True, 0), ("realloc", ALLOCATE, 5000, True, FREES_OLD), ("free", FREE, 0, True, 0)],
+            )
+            self.assertEqual((memory[0][0], memory[0][3]), ("malloc", False))
+
+    def test_have_the_time_of_each_rank_apart_from_that_of_the_others(self):
+        """A thread's time is that of the ranks that it runs, and of nothing twice. Rank 0 also sleeps for 3 ms."""
+        for options in ((), *THREADS) if DEVICE == "cpu" else ():
+            head, ranks, _, _ = self.trace("waits", 5, "turns", options=options)
+            self.assertEqual(head["threads"], int(options[1]) if options else 1)
+            for rows, ended in zip(ranks, head.ended):
+                own = [time for row in rows for time in (row.own_begin, row.own_end)]
+                self.assertEqual(own + [ended], sorted(own + [ended]))
+            last = [rows[-1] for rows in ranks]
+            self.assertGreaterEqual(last[0].own_end, 3_000_000)
+            if not options:
+                passed = max(row.end for row in last) - min(rows[0].begin for rows in ranks)
+                spent = sum(rows[-1].own_end - rows[0].own_begin for rows in ranks)
+                self.assertLessEqual(spent - 3_000_000, passed)
 
     def test_keep_the_first_calls_and_the_last_where_all_do_not_fit(self):
         _, whole, _, _ = self.trace("late", 3)

@@ -223,6 +223,32 @@ TEST(LaunchFibers, LanesOfAPartUseTheirOwnStacks) {
   });
 }
 
+/// A clock that only the lanes advance.
+std::uint64_t steps_of_lanes = 0;
+std::uint64_t clock_of_steps() { return steps_of_lanes; }
+
+TEST(LaunchFibers, MeasuresHowLongEachLaneRunsApartFromTheOthers) {
+  for (std::uint64_t const seed : {1u, 2u, 3u}) {
+    steps_of_lanes = 1000;
+    std::uint32_t shared = 0;
+    launch_fibers({2, 40}, {.seed = seed, .clock = &clock_of_steps}, [&] {
+      std::uint64_t const own = this_place().rank() + 1;
+      for (std::uint64_t i = 0; i < 5; ++i) {
+        EXPECT_EQ(current_lane->time_run(steps_of_lanes), i * own);
+        steps_of_lanes += own;
+        atomic_ref<std::uint32_t>{shared}.fetch_add(1, relaxed);  // others may run
+        if (i % 2 != 0) current_lane->pause();
+      }
+      (void)lane_group::coalesced<struct some_site>();
+      EXPECT_EQ(current_lane->time_run(steps_of_lanes), 5 * own);
+    });
+  }
+}
+
+TEST(LaunchFibers, HasNoTimesOfLanesWithoutAClock) {
+  launch_fibers({1, 2}, {}, [] { EXPECT_EQ(current_lane->time_run(7), 7u); });
+}
+
 TEST(LaunchThreads, RunsEachLaneOnceWithAndWithoutSharedThreads) {
   for (std::uint32_t const threads : {1u, 3u, 64u}) {
     std::vector<std::atomic<int>> runs(4 * 16);

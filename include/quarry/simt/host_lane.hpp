@@ -90,6 +90,11 @@ class QUARRY_API host_lane {
   /// Lets the lane with this number in the launch go on, if it is parked.
   virtual void wake(std::uint64_t /*rank*/) {}
 
+  /// How long this lane itself has run, if the clock of its schedule (fiber_schedule::clock) says
+  /// `now` at this moment. The scheduler's work before a lane's turn counts as the lane's. `now`
+  /// without a clock.
+  [[nodiscard]] virtual std::uint64_t time_run(std::uint64_t now) const { return now; }
+
  private:
   place place_;
   std::uint32_t thread_;

@@ -70,6 +70,8 @@ struct fiber_schedule {
   /// The caller's memory for all stacks. Without it, each lane has a stack of 128 KiB.
   fiber_stacks stacks = {};
   lane_part part = {};
+  /// What measures how long each lane runs (host_lane::time_run). It is read at each switch.
+  std::uint64_t (*clock)() = nullptr;
 };
 
 /// Runs the grid, or `schedule.part` of it, as fibers in emulated warps of 32 lanes on this thread.

@@ -49,7 +49,7 @@ def report_mpi(
             "trace": trace,
             "output": output,
             "ranks": found.ranks,
-            "calls": len(found.records),
+            "calls": content.call_count,
             "missing": found.missing,
             "duration_ns": content.duration,
             "messages": int(content.matrix.messages.sum()),

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from quarry.mpi_report.clock import as_if_parallel
+from quarry.mpi_report.clock import WAITING, as_if_parallel
 from quarry.mpi_report.matching import Matches, match
 from quarry.mpi_report.waits import Waits, waits_of
-from quarry.mpi_traces import MpiTrace, Role
+from quarry.mpi_traces import Flag, MpiTrace, Role
 
 #: What a record's bar shows, by role.
 KINDS = ["computes", "sends", "receives or waits", "collective", "malloc or free", "other MPI"]
@@ -82,6 +82,7 @@ class MpiContent:
     waits: Waits
     begin: np.ndarray
     end: np.ndarray
+    last: np.ndarray  # of each rank: its end; or the end of its last call, if it is not known
     is_reconstructed: bool  # the times are those of clock.as_if_parallel
     kind: np.ndarray  # of each record: an index of KINDS
     calls: list[CallRow]
@@ -92,20 +93,44 @@ class MpiContent:
 
     @property
     def duration(self) -> int:
-        return int(self.end.max()) if len(self.end) else 0
+        return int(max(self.end.max(), self.last.max())) if len(self.end) else 0
 
     @property
     def busy(self) -> np.ndarray:
-        """Of each rank: the nanoseconds from its first call's begin to its last call's end."""
+        """Of each rank: the nanoseconds from its first call's begin to its end."""
         first, trace = self.trace.first, self.trace
         result = np.zeros(trace.ranks, np.int64)
         some = np.flatnonzero(first[1:] > first[:-1])
-        result[some] = self.end[first[some + 1] - 1] - self.begin[first[some]]
+        ends = np.maximum(self.end[first[some + 1] - 1], self.last[some])
+        result[some] = ends - self.begin[first[some]]
         return result
+
+    @property
+    def call_count(self) -> int:
+        return int(is_call(self.trace).sum())
+
+    @property
+    def unfinished(self) -> np.ndarray:
+        """Calls that wait and had not returned when the program ended."""
+        waits = np.isin(self.trace.records["role"], np.array(WAITING, np.uint8))
+        return np.flatnonzero(self.trace.is_open & waits)
 
     @property
     def lost(self) -> int:
         return int(self.waits.lost.sum())
+
+
+def is_call(trace: MpiTrace) -> np.ndarray:
+    """Of each record: whether it is that of a call, and not a part of one."""
+    result: np.ndarray = trace.call == np.arange(len(trace.records))
+    return result
+
+
+def codes_of(trace: MpiTrace, records: np.ndarray) -> np.ndarray:
+    """Of each record: a number for the function and the place of its call."""
+    calls = trace.records[trace.call[records]]
+    code: np.ndarray = calls["function"].astype(np.int64) << 32 | calls["place"].astype(np.int64)
+    return code
 
 
 def sum_by(index: np.ndarray, values: np.ndarray, count: int) -> np.ndarray:
@@ -134,10 +159,8 @@ def main_cause(
 
 
 def call_rows(trace: MpiTrace, waits: Waits, time: np.ndarray) -> list[CallRow]:
-    records = trace.records
-    code = records["function"].astype(np.int64) << 32 | records["place"].astype(np.int64)
-    codes, of = np.unique(code, return_inverse=True)
-    counts = np.bincount(of, minlength=len(codes))
+    codes, of = np.unique(codes_of(trace, np.arange(len(trace.records))), return_inverse=True)
+    counts = np.bincount(of[is_call(trace)], minlength=len(codes))
     times = sum_by(of, time, len(codes))
     lost = sum_by(of[waits.record], waits.lost, len(codes))
     culprits = main_cause(of[waits.record], trace.rank[waits.cause], waits.lost)
@@ -163,9 +186,7 @@ def culprit_rows(trace: MpiTrace, waits: Waits) -> list[CulpritRow]:
     counts = np.bincount(culprit, minlength=trace.ranks)
     pairs = np.unique(culprit * trace.ranks + waiter) // trace.ranks
     waiters = np.bincount(pairs, minlength=trace.ranks)
-    records = trace.records[waits.cause]
-    code = records["function"].astype(np.int64) << 32 | records["place"].astype(np.int64)
-    where = main_cause(culprit, code, waits.lost)
+    where = main_cause(culprit, codes_of(trace, waits.cause), waits.lost)
     return [
         CulpritRow(
             rank,
@@ -202,11 +223,11 @@ def between_gpus(trace: MpiTrace, sends: np.ndarray) -> Between:
 
 
 def memory_of(trace: MpiTrace) -> Memory:
-    role = trace.records["role"]
-    made = role == Role.ALLOCATE
-    return Memory(
-        int(made.sum()), int(trace.records["bytes"][made].sum()), int((role == Role.FREE).sum())
-    )
+    records = trace.records
+    has_address = (records["peer"] != 0) | (records["tag"] != 0)
+    made = (records["role"] == Role.ALLOCATE) & has_address & ~trace.is_open
+    freed = ((records["role"] == Role.FREE) & has_address) | trace.has(Flag.FREES_OLD)
+    return Memory(int(made.sum()), int(records["bytes"][made].sum()), int(freed.sum()))
 
 
 def analyse(trace: MpiTrace, step: Callable[[str], object] = lambda name: None) -> MpiContent:
@@ -215,9 +236,11 @@ def analyse(trace: MpiTrace, step: Callable[[str], object] = lambda name: None) 
     matches = match(trace)
     is_reconstructed = trace.device == "cpu"
     begin, end = (trace.records[name].astype(np.int64) for name in ("begin", "end"))
+    last = np.zeros(trace.ranks, np.int64)
     if is_reconstructed:
         step("finding the time of each rank")
-        begin, end = as_if_parallel(trace, matches)
+        times = as_if_parallel(trace, matches)
+        begin, end, last = times.begin, times.end, times.last
     step("finding waits")
     waits = waits_of(trace, matches, begin, end)
     kinds = np.full(len(Role), 5, np.int8)
@@ -231,6 +254,7 @@ def analyse(trace: MpiTrace, step: Callable[[str], object] = lambda name: None) 
         waits=waits,
         begin=begin,
         end=end,
+        last=last,
         is_reconstructed=is_reconstructed,
         kind=kinds[np.minimum(trace.records["role"], len(Role) - 1)],
         calls=call_rows(trace, waits, time),

@@ -34,8 +34,9 @@ def notes_of(content: MpiContent) -> list[str]:
             f"in none of the figures: run with --trace-events {int(trace.written.max())}"
         )
     if content.is_reconstructed:
+        threads = "one thread" if trace.threads == 1 else f"{trace.threads} threads"
         notes.append(
-            "The ranks took turns on one thread of the CPU. Times are as if each rank had a "
+            f"The ranks took turns on {threads} of the CPU. Times are as if each rank had a "
             "processor: work between calls as measured, and a wait ends when what it waits for "
             "begins."
         )
@@ -54,10 +55,23 @@ def notes_of(content: MpiContent) -> list[str]:
                 "by the clock's steps. Later the clocks may drift apart."
             )
     if open_calls:
-        notes.append(
-            f"{open_calls:,} calls had not returned when the program ended; they last to its end."
-        )
+        notes.append(unfinished_note(content, open_calls))
     return notes
+
+
+def unfinished_note(content: MpiContent, open_calls: int) -> str:
+    note = f"{open_calls:,} calls had not returned when the program ended; they last to its end."
+    waiting = content.unfinished
+    if not len(waiting):
+        return note
+    lasted = content.end[waiting] - content.begin[waiting]
+    longest = int(waiting[lasted.argmax()])
+    trace, row = content.trace, content.trace.records[longest]
+    where = at(trace.function(int(row["function"])), trace.place(int(row["place"])))
+    return (
+        f"{note} {len(waiting):,} of them waited, {duration(int(lasted.sum()))} together, which no "
+        f"figure of lost time contains: longest rank {int(trace.rank[longest])} in {where}."
+    )
 
 
 def facts_of(content: MpiContent) -> list[tuple[str, str, str]]:
@@ -72,7 +86,7 @@ def facts_of(content: MpiContent) -> list[tuple[str, str, str]]:
     between, memory = content.between_gpus, content.memory
     facts = [
         ("Ranks", f"{trace.ranks:,}", f"on {gpus} GPUs" if gpus > 1 else where),
-        ("Time", duration(content.duration), f"{len(trace.records):,} calls"),
+        ("Time", duration(content.duration), f"{content.call_count:,} calls"),
         (
             "Messages",
             f"{messages:,}",

@@ -7,7 +7,7 @@ import numpy as np
 
 from quarry.mpi_report.clock import waiters_of
 from quarry.mpi_report.matching import Matches
-from quarry.mpi_traces import MpiTrace, Role
+from quarry.mpi_traces import Flag, MpiTrace, Role
 
 
 @dataclass
@@ -28,10 +28,12 @@ def candidates(
     by_receive = waiter[matches.receive]
     records.append(by_receive)
     causes.append(matches.send)
-    # A send waits for its receive if it ended after that began.
     by_send = waiter[matches.send]
-    waits = (by_send >= 0) & (trace.records["role"][matches.send] != Role.SEND_PART)
-    waits &= end[by_send] >= begin[matches.receive]
+    waits = trace.has(Flag.SEND_WAITS)[matches.send]
+    if trace.device == "gpu":  # another send waits if its receiver has too many messages
+        is_late = end[by_send] >= begin[matches.receive]
+        waits |= is_late & (trace.records["role"][matches.send] != Role.SEND_PART)
+    waits &= by_send >= 0
     records.append(by_send[waits])
     causes.append(matches.receive[waits])
     # In a collective operation: the last rank that came before the call ended.
