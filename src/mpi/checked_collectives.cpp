@@ -18,10 +18,30 @@ QUARRY_SLOW void describe_buffer(checked_operation& made, part_buffer const& buf
   if (signature.is_known) made.type = static_cast<std::int64_t>(signature.hash >> 1);
 }
 
-[[nodiscard]] QUARRY_SLOW checked_operation described(char const* name,
+/// The same for an operation in which all ranks have the same count for each rank: a hash of the
+/// bytes stands for the size.
+QUARRY_SLOW void describe_counts(checked_operation& made, MPI_Comm communicator,
+                                 part_buffer const& buffer) {
+  rank_state& rank = self();
+  membership const* const at = member(rank, communicator);
+  if (at == nullptr || is_intercommunicator(*at) || !is_type(rank, buffer.type)) return;
+  std::uint64_t const element = element_size(rank, buffer.type);
+  std::uint64_t hash = 0xcbf29ce484222325;
+  bool has_elements = false;
+  for (std::uint32_t i = 0; i < at->size; ++i) {
+    hash = (hash ^ static_cast<std::uint64_t>(buffer.counts[i]) * element) * 0x100000001b3;
+    has_elements |= buffer.counts[i] > 0;
+  }
+  made.size = static_cast<std::int64_t>(hash >> 1);
+  if (!has_elements || made.op == -1) return;  // others may have elements of other forms
+  type_signature const signature = signature_of(rank, 1, buffer.type);
+  if (signature.is_known) made.type = static_cast<std::int64_t>(signature.hash >> 1);
+}
+
+[[nodiscard]] QUARRY_SLOW checked_operation described(char const* name, MPI_Comm communicator,
                                                       collective_call const& call) {
   checked_operation made{.name = name};
-  if (call.op != MPI_OP_NULL && call.op < first_user_op) made.op = call.op;
+  if (call.op != MPI_OP_NULL) made.op = call.op < first_user_op ? call.op : first_user_op;
   switch (call.what) {
     case operation::bcast:
     case operation::reduce:
@@ -34,6 +54,10 @@ QUARRY_SLOW void describe_buffer(checked_operation& made, part_buffer const& buf
     case operation::allgather:
     case operation::alltoall:
       describe_buffer(made, call.received);
+      break;
+    case operation::reduce_scatter:
+    case operation::allgatherv:
+      describe_counts(made, communicator, call.received);
       break;
     case operation::gather:
       made.root = call.root;
@@ -53,9 +77,83 @@ QUARRY_SLOW void describe_buffer(checked_operation& made, part_buffer const& buf
   return made;
 }
 
+/// Whether only the root may have no buffer of its own, and this rank has none either.
+[[nodiscard]] QUARRY_HD bool is_wrongly_in_place(collective_call const& call, bool is_root) {
+  switch (call.what) {
+    case operation::gather:
+    case operation::gatherv:
+    case operation::reduce:
+      return !is_root && call.sent.is_in_place();
+    case operation::scatter:
+    case operation::scatterv:
+      return !is_root && call.received.is_in_place();
+    default:
+      return false;
+  }
+}
+
+/// Whether the rank has a part for itself in both buffers. What it sends to itself it also gets.
+[[nodiscard]] QUARRY_HD bool sends_to_itself(collective_call const& call, bool is_root) {
+  if (call.sent.is_in_place() || call.received.is_in_place()) return false;
+  switch (call.what) {
+    case operation::gather:
+    case operation::gatherv:
+    case operation::scatter:
+    case operation::scatterv:
+      return is_root;
+    case operation::allgather:
+    case operation::allgatherv:
+    case operation::alltoall:
+    case operation::alltoallv:
+    case operation::alltoallw:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// The rank's part for itself, as a buffer.
+[[nodiscard]] QUARRY_HD part_buffer own_part(part_buffer const& of, std::uint32_t own) {
+  return {.count = of.count_of(own), .type = of.type_of(own)};
+}
+
+/// Reports a call that no other rank's call can fit.
+QUARRY_SLOW void check_own_buffers(char const* name, MPI_Comm communicator,
+                                   collective_call const& call) {
+  rank_state& rank = self();
+  membership const* const at = member(rank, communicator);
+  if (at == nullptr || is_intercommunicator(*at)) return;
+  bool const is_root = static_cast<std::int64_t>(at->rank) == call.root;
+  report_line line;
+  line << rank.rank << ": " << name;
+  if (is_wrongly_in_place(call, is_root)) {
+    line << " has MPI_IN_PLACE in a rank that is not the root: ";
+    return line.at(own_record().place).write(rank);
+  }
+  if (!sends_to_itself(call, is_root)) return;
+  part_buffer const own_sent = own_part(call.sent, at->rank);
+  part_buffer const own_received = own_part(call.received, at->rank);
+  if (own_sent.count < 0 || own_received.count < 0 || !is_type(rank, own_sent.type) ||
+      !is_type(rank, own_received.type))
+    return;
+  checked_operation sent, received;
+  describe_buffer(sent, own_sent);
+  describe_buffer(received, own_received);
+  if (sent.size != received.size) {
+    line << " sends " << sent.size << " bytes to its own rank, and receives " << received.size
+         << " from it: ";
+  } else if (sent.type != received.type && sent.type != -1 && received.type != -1) {
+    line << " sends other types than it receives: ";
+  } else {
+    return;
+  }
+  line.at(own_record().place).write(rank);
+}
+
 /// Compares the call with that of others, and its buffers with each other.
 QUARRY_SLOW void check_made(char const* name, MPI_Comm communicator, collective_call const& call) {
-  check_collective(communicator, described(name, call));
+  check_collective(communicator, described(name, communicator, call));
+  check_own_buffers(name, communicator, call);
   check_lent_apart(communicator, call);
 }
 

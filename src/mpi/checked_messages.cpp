@@ -280,7 +280,10 @@ QUARRY_HD int quarry_check_MPI_Startall(int count, MPI_Request* requests) {
 }
 QUARRY_HD int quarry_check_MPI_Request_get_status(MPI_Request request, int* flag,
                                                   MPI_Status* status) {
-  return MPI_Request_get_status(runtime_handle(self(), request), flag, status);
+  rank_state& rank = self();
+  int const error = MPI_Request_get_status(runtime_handle(rank, request), flag, status);
+  if (error == MPI_SUCCESS && *flag != 0) note_done(rank, request);
+  return error;
 }
 QUARRY_HD int quarry_check_MPI_Cancel(MPI_Request* request) {
   MPI_Request now = runtime_handle(self(), *request);

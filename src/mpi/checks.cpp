@@ -407,10 +407,19 @@ QUARRY_SLOW void note_ended(rank_state& rank, MPI_Request* handle, MPI_Request n
     });
     return;
   }
-  open_request* at = own->requests.first_of(number_of(*handle));
-  for (; at != nullptr; at = open_requests::next_of(*at)) check_hash(rank, *at);
+  note_done(rank, *handle);
   forget_request(rank, *own, *handle);
   *handle = MPI_REQUEST_NULL;
+}
+
+QUARRY_SLOW void note_done(rank_state& rank, MPI_Request handle) {
+  checks* const own = is_checked(handle) ? checks_of(rank) : nullptr;
+  open_request* at = own == nullptr ? nullptr : own->requests.first_of(number_of(handle));
+  for (; at != nullptr; at = open_requests::next_of(*at)) {
+    if (!at->is_active) continue;
+    check_hash(rank, *at);
+    own->requests.set_active(*at, false);
+  }
 }
 
 QUARRY_SLOW void note_released(rank_state& rank, MPI_Request* handle) {
@@ -450,7 +459,8 @@ QUARRY_SLOW void report_leftovers(rank_state& rank) {
     if (at->is_further) continue;
     report_line line;
     line << rank.rank << ": no call "
-         << (at->is_active ? "completes the " : "frees the persistent request of the ")
+         << (at->is_active || !at->is_persistent ? "completes the "
+                                                 : "frees the persistent request of the ")
          << name_of(at->what) << " of ";
     line.at(at->place).write(rank);
   }

@@ -96,7 +96,7 @@ class function_name {
 struct checked_operation {
   function_name name;
   std::int64_t root = -1;  // -1: it has none
-  std::int64_t op = -1;    // a predefined operation, else -1
+  std::int64_t op = -1;    // a predefined operation, or first_user_op for all others
   std::int64_t type = -1;  // of the signature of a buffer; -1: it may differ
   std::int64_t size = -1;  // bytes of each rank; -1: they may differ
   std::uint32_t place = 0;
@@ -178,6 +178,10 @@ QUARRY_SLOW void note_started(rank_state& rank, MPI_Request handle);
 /// After a call that may have completed the request: if it did, forgets it, reports a send's buffer
 /// that has changed, and sets the program's handle to MPI_REQUEST_NULL.
 QUARRY_SLOW void note_ended(rank_state& rank, MPI_Request* handle, MPI_Request now);
+
+/// The operation of the program's request is complete, but not the request: reports a send's buffer
+/// that has changed. The program may use the buffers again.
+QUARRY_SLOW void note_done(rank_state& rank, MPI_Request handle);
 
 /// Where the request with the runtime's handle began; the place of the call now if there is none.
 [[nodiscard]] QUARRY_SLOW std::uint32_t place_of(checks& own, MPI_Request handle);

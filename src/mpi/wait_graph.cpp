@@ -26,6 +26,9 @@ bool meets(rank_state const& rank) {
          is_collective(static_cast<call>(rank.waiting.call));
 }
 
+/// Whether a message of any rank ends the wait.
+bool waits_for_any(rank_state const& rank) { return rank.waiting.peer == MPI_ANY_SOURCE; }
+
 /// An operation of one communicator.
 struct meeting_kind {
   std::uint32_t call;
@@ -122,8 +125,9 @@ std::string describe_wait_graph(std::vector<rank_state> const& ranks) {
     text << "  " << plural(ends[k].first, "rank") << (ends[k].first == 1 ? " waits" : " wait")
          << ", directly or through others, for rank " << ends[k].second
          << (end.stage == life::done ? ", which has ended"
-             : waits(end)            ? ", which waits for any rank"
-                                     : ", which does not wait")
+             : !waits(end)           ? ", which does not wait"
+             : waits_for_any(end)    ? ", which waits for any rank"
+                                     : ", which waits for no single rank")
          << '\n';
   }
   if (ends.size() > most_rows)

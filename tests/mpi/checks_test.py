@@ -107,6 +107,38 @@ class Checks(unittest.TestCase):
                 result, _ = self.run_case("no_targets", ranks, "other", schedule)
                 self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
 
+    def test_what_a_rank_sends_to_itself_and_does_not_receive(self):
+        own = r"MPI_{0} sends {1} bytes to its own rank, and receives {2} from it: {3}$"
+        reports = {
+            own.format("Gather", 8, 16, line_of("MORE OF EACH")): 1,
+            own.format("Scatter", 8, 16, line_of("MORE OF THE ROOT")): 1,
+            own.format("Allgather", 4, 8, line_of("MORE OF ALL")): 3,
+            own.format("Alltoallv", 4, 8, line_of("MORE ITSELF")): 3,
+            rf"MPI_Alltoall sends other types than it receives: {line_of('OTHER TYPES')}$": 3,
+            rf"rank 1: MPI_Gather has MPI_IN_PLACE in a rank that is not the root: {line_of('NOT THE ROOT')}$": 1,
+        }
+        self.expect_all("own_parts", reports, "other")
+
+    def test_counts_of_all_ranks_and_reductions_of_programs_that_differ(self):
+        for case, what, function, mark in (
+            ("user_reductions", "reductions", "Allreduce", "USER"),
+            ("scattered_counts", "sizes", "Reduce_scatter", "COUNTS"),
+            ("gathered_counts", "sizes", "Allgatherv", "ALL COUNTS"),
+        ):
+            place = line_of(mark)
+            self.expect_difference(case, rf"{what} differ: MPI_{function} of {place}, but rank \d calls MPI_{function} of {place}$", "other")
+
+    def test_requests_that_the_program_looks_at(self):
+        for ranks in (1, 2, 3):
+            for schedule in SCHEDULES:
+                result, _ = self.run_case("looks_at_requests", ranks, "other", schedule)
+                self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
+        reports = {
+            rf"the buffer of the send of {line_of('LOOKED AT')} changed before the send was complete: {line_of('LOOKS')}$": 3,
+            rf"no call completes the send of {line_of('LOOKED AT')}$": 3,
+        }
+        self.expect_all("looks_too_late", reports, "other")
+
     def test_calls_through_pointers(self):
         reports = {
             rf"this call is before MPI_Init: {line_of('POINTED TOO EARLY')}$": 3,
@@ -245,9 +277,9 @@ class Checks(unittest.TestCase):
         either = "|".join(differ.format("operations", a, b, c, d) for (a, b), (c, d) in (sides, sides[::-1]))
         self.expect_difference("operations", f"(?:{either})")
 
-    def expect_difference(self, case, pattern):
+    def expect_difference(self, case, pattern, program="checked"):
         for schedule in SCHEDULES:
-            result, lines = self.run_case(case, schedule=schedule)
+            result, lines = self.run_case(case, program=program, schedule=schedule)
             self.assertNotEqual(result.returncode, 0)
             self.assertTrue(any(re.search(pattern, line) for line in lines), result.stderr)
             self.assertNotIn("deadlock", result.stderr)

@@ -109,6 +109,14 @@ TEST(WaitGraph, ShowsThatOperationsOfACommunicatorDiffer) {
             "  2 ranks wait, directly or through others, for rank 3, which waits for any rank\n");
 }
 
+TEST(WaitGraph, SaysOfARankThatWaitsForNoneInParticular) {
+  rank_state in_waitany = in(mpi::call::wait);
+  for (rank_state const& last : {in_part(mpi::call::barrier), in_waitany})
+    EXPECT_EQ(graph({receiving_from(1), last}),
+              "  1 rank waits, directly or through others, for rank 1, which waits for no single "
+              "rank\n");
+}
+
 TEST(WaitGraph, DoesNotTellWhomAnOperationOfACommunicatorLacks) {
   EXPECT_EQ(graph({in_part(mpi::call::barrier), in_part(mpi::call::barrier), ended(), running()}),
             "");

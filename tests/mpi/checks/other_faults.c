@@ -64,6 +64,88 @@ static void received_twice(void) {
   MPI_Type_free(&overlapping);
 }
 
+/// What a rank sends to itself is not what it receives from itself.
+static void own_parts(void) {
+  static int sent[64], received[64];
+  int const ones[3] = {1, 1, 1}, places[3] = {0, 2, 4};
+  int more[3] = {1, 1, 1};
+  more[rank] = 2;
+  MPI_Datatype pair;
+  MPI_Type_contiguous(2, MPI_INT, &pair);
+  MPI_Type_commit(&pair);
+  MPI_Comm const all = MPI_COMM_WORLD;
+  MPI_Gather(sent, 2, MPI_INT, received, 4, MPI_INT, 0, all);   // MORE OF EACH
+  MPI_Scatter(sent, 2, MPI_INT, received, 4, MPI_INT, 0, all);  // MORE OF THE ROOT
+  MPI_Allgather(sent, 1, MPI_INT, received, 2, MPI_INT, all);   // MORE OF ALL
+  MPI_Alltoall(sent, 1, MPI_FLOAT, received, 1, MPI_INT, all);  // OTHER TYPES
+  MPI_Alltoallv(sent, ones, ones, MPI_INT, received, more, places, MPI_INT, all);  // MORE ITSELF
+  void* const own = rank == 1 ? MPI_IN_PLACE : sent;
+  MPI_Gather(own, 1, MPI_INT, received, 1, MPI_INT, 0, all);  // NOT THE ROOT
+  // Equal in other forms.
+  MPI_Allgather(sent, 2, MPI_INT, received, 1, pair, all);
+  MPI_Gather(rank == 0 ? MPI_IN_PLACE : sent, 2, MPI_INT, received, 1, pair, 0, all);
+  MPI_Alltoall(sent, 0, MPI_FLOAT, received, 0, MPI_INT, all);
+  MPI_Type_free(&pair);
+}
+
+static void first_of_both(void* left, void* right, int* count, MPI_Datatype* type) {
+  (void)type;
+  memcpy(right, left, (size_t)*count * sizeof(int));
+}
+static void user_reductions(void) {
+  int const own = rank;
+  int result;
+  MPI_Op op;
+  MPI_Op_create(first_of_both, 1, &op);
+  MPI_Allreduce(&own, &result, 1, MPI_INT, rank == 1 ? MPI_SUM : op, MPI_COMM_WORLD);  // USER
+  MPI_Op_free(&op);
+}
+static void scattered_counts(void) {
+  static int sent[64], received[64];
+  int const counts[3] = {1, rank == 1 ? 3 : 2, rank == 1 ? 2 : 3};
+  MPI_Reduce_scatter(sent, received, counts, MPI_INT, MPI_SUM, MPI_COMM_WORLD);  // COUNTS
+}
+static void gathered_counts(void) {
+  static int sent[64], received[64];
+  int const counts[3] = {2, 2, rank == 1 ? 3 : 2}, places[3] = {0, 8, 16};
+  MPI_Comm const all = MPI_COMM_WORLD;
+  MPI_Allgatherv(sent, 2, MPI_INT, received, counts, places, MPI_INT, all);  // ALL COUNTS
+}
+
+/// An operation is complete as soon as MPI says so, though the request is not freed: no fault.
+static void looks_at_requests(void) {
+  int const next = (rank + 1) % size, last = (rank + size - 1) % size;
+  int sent = rank, received = -1, flag = 0;
+  MPI_Request requests[2], persistent;
+  MPI_Isend(&sent, 1, MPI_INT, next, 0, MPI_COMM_WORLD, &requests[0]);
+  MPI_Irecv(&received, 1, MPI_INT, last, 0, MPI_COMM_WORLD, &requests[1]);
+  for (int i = 0; i < 2; ++i)
+    for (flag = 0; !flag;) MPI_Request_get_status(requests[i], &flag, MPI_STATUS_IGNORE);
+  sent = 7;
+  MPI_Bcast(&received, 1, MPI_INT, 0, MPI_COMM_SELF);
+  MPI_Sendrecv_replace(&received, 1, MPI_INT, next, 1, last, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+  MPI_Send_init(&sent, 1, MPI_INT, next, 2, MPI_COMM_WORLD, &persistent);
+  for (int i = 0; i < 2; ++i) {
+    MPI_Start(&persistent);
+    MPI_Recv(&received, 1, MPI_INT, last, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    for (flag = 0; !flag;) MPI_Request_get_status(persistent, &flag, MPI_STATUS_IGNORE);
+    sent = 8 + i;
+    MPI_Wait(&persistent, MPI_STATUS_IGNORE);
+  }
+  MPI_Request_free(&persistent);
+}
+/// A buffer that changed before: a fault. And a request that is never freed.
+static void looks_too_late(void) {
+  static int sent;
+  int received, flag = 0;
+  MPI_Request request;
+  MPI_Isend(&sent, 1, MPI_INT, (rank + 1) % size, 0, MPI_COMM_WORLD, &request);  // LOOKED AT
+  sent = rank + 1;
+  MPI_Recv(&received, 1, MPI_INT, (rank + size - 1) % size, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  while (!flag) MPI_Request_get_status(request, &flag, MPI_STATUS_IGNORE);  // LOOKS
+}
+
 int main(int argc, char** argv) {
   char const* const wanted = argc > 1 ? argv[1] : "";
   int const has_pointers = strcmp(wanted, "pointers") == 0;
@@ -74,8 +156,15 @@ int main(int argc, char** argv) {
   struct {
     char const* name;
     void (*run)(void);
-  } const cases[] = {
-      {"pointers", pointers}, {"no_targets", no_targets}, {"received_twice", received_twice}};
+  } const cases[] = {{"pointers", pointers},
+                     {"no_targets", no_targets},
+                     {"received_twice", received_twice},
+                     {"own_parts", own_parts},
+                     {"user_reductions", user_reductions},
+                     {"scattered_counts", scattered_counts},
+                     {"gathered_counts", gathered_counts},
+                     {"looks_at_requests", looks_at_requests},
+                     {"looks_too_late", looks_too_late}};
   for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i)
     if (strcmp(wanted, cases[i].name) == 0) cases[i].run();
   MPI_Finalize();

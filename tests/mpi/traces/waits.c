@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sends that last until their receivers have the messages, and others; operations between two groups;
 // a rank that sleeps, and ranks that ask often or allocate large local variables.
 // usage: waits messages | groups | memory | turns
