@@ -7,7 +7,7 @@ import numpy as np
 
 from quarry._core import version
 from quarry.mpi_report.analysis import KINDS, MpiContent
-from quarry.mpi_report.text import at, duration, facts_of, notes_of, share
+from quarry.mpi_report.text import at, counted, duration, facts_of, notes_of, share
 from quarry.mpi_traces import ANY_SOURCE, Role
 from quarry.report.page import filled, packed
 from quarry.sizes import format_size
@@ -136,7 +136,7 @@ def tables_of(content: MpiContent) -> dict[str, Any]:
             f"rank {row.rank}",
             duration(row.lost),
             share(row.lost, content.lost),
-            f"{row.waits:,} calls of {row.waiters:,} ranks",
+            f"{counted(row.waits, 'call')} of {counted(row.waiters, 'rank')}",
             at(row.function, row.place),
         ]
         for row in content.culprits[:MAX_CULPRITS]

@@ -20,6 +20,10 @@ def share(part: float, whole: float) -> str:
     return f"{100 * part / whole:.1f} %" if whole else "0 %"
 
 
+def counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
 def at(function: str, place: str) -> str:
     return f"{function} at {place}" if place else function
 
@@ -121,17 +125,18 @@ def text_of(content: MpiContent) -> str:
     if content.culprits:
         lines += ["", "Who made others wait:"]
         for culprit in content.culprits[:MAX_ROWS]:
-            others = "1 other" if culprit.waiters == 1 else f"{culprit.waiters:,} others"
             lines.append(
-                f"  rank {culprit.rank:<8} {duration(culprit.lost):>9} of {others}, most by a late "
+                f"  rank {culprit.rank:<8} {duration(culprit.lost):>9} of "
+                f"{counted(culprit.waiters, 'other')}, most by a late "
                 + at(culprit.function, culprit.place)
             )
         if len(content.culprits) > MAX_ROWS:
-            lines.append(f"  and {len(content.culprits) - MAX_ROWS:,} ranks more")
+            lines.append(f"  and {counted(len(content.culprits) - MAX_ROWS, 'rank')} more")
         lines += ["", "Where ranks waited:"]
         for row in [row for row in content.calls if row.lost][:MAX_ROWS]:
             lines.append(
-                f"  {duration(row.lost):>9} in {row.calls:,} calls of {at(row.function, row.place)}, "
+                f"  {duration(row.lost):>9} in {counted(row.calls, 'call')} of "
+                f"{at(row.function, row.place)}, "
                 f"most for rank {row.culprit}"
             )
     lines += ["", *notes_of(content)]
