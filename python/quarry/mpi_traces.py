@@ -26,7 +26,7 @@ RECORD = np.dtype(
         ("place", "<u4"),
         ("peer", "<i4"),  # a rank of the world, or ANY_SOURCE or NO_PEER; or a half of an address
         ("tag", "<i4"),
-        ("context", "<u4"),
+        ("communicator", "<u4"),
         ("link", "<u4"),
         ("own_begin", "<u8"),  # CPU: ns that the rank itself had run and slept
         ("own_end", "<u8"),
@@ -35,7 +35,7 @@ RECORD = np.dtype(
 RANK = np.dtype([("kept", "<u4"), ("written", "<u4"), ("ended", "<u8")])
 ANY_SOURCE = -1
 NO_PEER = -2
-SELF_CONTEXT = 2  # of MPI_COMM_SELF, which each rank has for itself
+SELF_COMMUNICATOR = 1  # of MPI_COMM_SELF, which each rank has for itself
 
 
 class Role(enum.IntEnum):

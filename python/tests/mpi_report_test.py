@@ -250,19 +250,19 @@ def random_messages(seed):
     for time in range(600):
         rank = generator.randrange(6)
         if generator.random() < 0.5:
-            peer, tag, context = (
+            peer, tag, communicator = (
                 generator.randrange(6),
                 generator.randrange(2),
                 generator.choice((0, 4)),
             )
-            number = program.send(rank, time, time + 1, peer, tag, generator.randrange(99), context)
-            channels[rank, peer, tag, context].append(number)
+            number = program.send(rank, time, time + 1, peer, tag, generator.randrange(99), communicator)
+            channels[rank, peer, tag, communicator].append(number)
         else:
             known = [key for key in channels if key[1] == rank and channels[key]]
             if not known:
                 continue
-            source, _, tag, context = key = generator.choice(sorted(known))
-            number = program.receive(rank, time, time + 1, source, tag, 8, context)
+            source, _, tag, communicator = key = generator.choice(sorted(known))
+            number = program.receive(rank, time, time + 1, source, tag, 8, communicator)
             wanted.append((source, channels[key].popleft(), rank, number))
     return program, sorted(wanted)
 

@@ -40,18 +40,18 @@ class Program:
         self.calls[rank].append(row)
         return len(self.calls[rank])
 
-    def send(self, rank, begin, end, peer, tag=0, size=8, context=0, own=None):
+    def send(self, rank, begin, end, peer, tag=0, size=8, communicator=0, own=None):
         """A long message waits for its receiver."""
         return self.add(
             rank, begin, end, Role.SEND, "MPI_Send", own,
-            peer=peer, tag=tag, bytes=size, context=context,
+            peer=peer, tag=tag, bytes=size, communicator=communicator,
             flags=Flag.SEND_WAITS if size > 4096 else 0,
         )  # fmt: skip
 
-    def receive(self, rank, begin, end, peer, tag=0, size=8, context=0, own=None):
+    def receive(self, rank, begin, end, peer, tag=0, size=8, communicator=0, own=None):
         return self.add(
             rank, begin, end, Role.RECEIVE, "MPI_Recv", own,
-            peer=peer, tag=tag, bytes=size, context=context,
+            peer=peer, tag=tag, bytes=size, communicator=communicator,
         )  # fmt: skip
 
     def barrier(self, times, end):

@@ -24,8 +24,8 @@ struct trace_record {
   /// of its address, whose other half is `tag`.
   std::int32_t peer = MPI_PROC_NULL;
   std::int32_t tag = 0;
-  std::uint32_t context = 0;  // of the communicator
-  std::uint32_t link = 0;     // 1 + the record of the call that has completed what this one began
+  std::uint32_t communicator = 0;
+  std::uint32_t link = 0;  // 1 + the record of the call that has completed what this one began
   /// CPU: how long the rank itself had run, and slept, at the begin and at the end. While it waits,
   /// others run on its thread.
   std::uint64_t own_begin = 0;

@@ -28,7 +28,7 @@ PROC_NULL = -2
 
 SEND_WAITS, IS_STARTED, FREES_OLD = 1, 2, 4  # flags
 
-Record = namedtuple("Record", "begin end bytes function role flags place peer tag context link own_begin own_end")
+Record = namedtuple("Record", "begin end bytes function role flags place peer tag communicator link own_begin own_end")
 
 
 class Head(dict):
@@ -128,7 +128,7 @@ class Traces(unittest.TestCase):
             sends = [(rank, row) for rank, rows in enumerate(ranks) for row in rows if row.role in SENDS and row.peer != PROC_NULL]
             self.assertEqual(done.stdout.split(), [str(len(sends)), str(sum(row.bytes for _, row in sends))])
             received = [(rank, row) for rank, rows in enumerate(ranks) for row in rows if row.role in RECEIVES and row.peer != PROC_NULL]
-            by_channel = lambda rows: Counter((*ends, row.context, row.tag, row.bytes) for ends, row in rows)
+            by_channel = lambda rows: Counter((*ends, row.communicator, row.tag, row.bytes) for ends, row in rows)
             self.assertEqual(
                 by_channel(((rank, row.peer), row) for rank, row in sends), by_channel(((row.peer, rank), row) for rank, row in received)
             )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from quarry.mpi_traces import SELF_CONTEXT, MpiTrace, Role
+from quarry.mpi_traces import SELF_COMMUNICATOR, MpiTrace, Role
 
 SENDS = (Role.SEND, Role.SEND_PART, Role.BEGUN_SEND)
 RECEIVES = (Role.RECEIVE, Role.BEGUN_RECEIVE)
@@ -62,7 +62,7 @@ def match_messages(trace: MpiTrace) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     is_receive = np.arange(len(both)) >= len(sends)
     own, peer = trace.rank[both], records["peer"][both].astype(np.int64)
     source, target = np.where(is_receive, peer, own), np.where(is_receive, own, peer)
-    key = [source, target, records["context"][both], records["tag"][both]]
+    key = [source, target, records["communicator"][both], records["tag"][both]]
     order, _, number = ordinals([*key, is_receive])
     place = np.empty(len(both), np.int64)
     place[order] = number
@@ -83,7 +83,7 @@ def match_probes(
         return probes[:0], probes[:0]
     rows = np.concatenate([probes, receive])
     sent = np.concatenate([np.full(len(probes), -1), send])
-    key = [trace.rank[rows], records["context"][rows], records["peer"][rows], records["tag"][rows]]
+    key = [trace.rank[rows], records["communicator"][rows], records["peer"][rows], records["tag"][rows]]
     order = np.lexsort([rows, *reversed(key)])
     next_receive = np.where(sent[order] >= 0, np.arange(len(order)), len(order))
     next_receive = np.minimum.accumulate(next_receive[::-1])[::-1]
@@ -98,10 +98,10 @@ def match(trace: MpiTrace) -> Matches:
     sends, send, receive = match_messages(trace)
     probe, probed_send = match_probes(trace, send, receive)
     calls = of_roles(trace, COLLECTIVES)
-    calls = calls[records["context"][calls] != SELF_CONTEXT]
-    context = records["context"][calls]
-    order, _, number = ordinals([context, trace.rank[calls]])
+    calls = calls[records["communicator"][calls] != SELF_COMMUNICATOR]
+    communicator = records["communicator"][calls]
+    order, _, number = ordinals([communicator, trace.rank[calls]])
     place = np.empty(len(calls), np.int64)
     place[order] = number
-    order, group, _ = ordinals([context, place])
+    order, group, _ = ordinals([communicator, place])
     return Matches(sends, send, receive, probe, probed_send, calls[order], group)
