@@ -186,6 +186,41 @@ def test_what_start_begins_is_counted_and_named_as_the_call_of_start(tmp_path):
     assert (culprit.rank, culprit.function, culprit.place) == (1, "MPI_Start", "a.c:2")
 
 
+def test_persistent_operations_may_start_in_any_order(tmp_path):
+    """Each rank makes two, starts both twice, and is late at one of them."""
+    program = Program(2)
+    for rank in range(2):
+        program.add(rank, 0, 1, Role.CALL, "MPI_Send_init")
+        for number in range(2):
+            program.add(rank, 1 + number, 2 + number, Role.CALL, "MPI_Barrier_init")
+    for begin in (10, 110):
+        for rank, (first, second) in enumerate(((2, 3), (3, 2))):
+            late = begin + 50 * (rank == 1)
+            for maker, at in ((first, begin), (second, late)):
+                number = program.add(rank, at, at, Role.CALL, "MPI_Start")
+                program.add(
+                    rank, at, at, Role.BEGUN_COLLECTIVE, "MPI_Barrier_init",
+                    tag=maker, flags=Flag.IS_STARTED, link=number + 2,
+                )  # fmt: skip
+                program.add(rank, at, begin + 51, Role.WAIT, f"MPI_Wait{maker}")
+    content = analysed(program, tmp_path)
+    assert len(set(content.matches.operation.tolist())) == 4
+    assert losses(content) == {(0, "MPI_Wait2", 1): 50}
+
+
+def test_starts_whose_requests_are_not_in_the_trace_belong_to_no_operation(tmp_path):
+    program = Program(2)
+    for rank, maker in ((0, 0), (1, 99)):
+        program.add(rank, 0, 1, Role.CALL, "MPI_Start")
+        program.add(
+            rank, 0, 0, Role.BEGUN_COLLECTIVE, "MPI_Barrier_init", tag=maker, flags=Flag.IS_STARTED
+        )
+        program.add(rank, 5 * rank, 9, Role.COLLECTIVE, "MPI_Barrier")
+    content = analysed(program, tmp_path)
+    assert content.matches.operation.tolist() == [0, 0]
+    assert losses(content) == {(0, "MPI_Barrier", 1): 5}
+
+
 def test_between_two_groups_only_the_other_group_waits_for_the_root(tmp_path):
     """Ranks 0 and 1 are a group, whose rank 0 is the root and comes last."""
     for name in ("MPI_Bcast", "MPI_Ibcast", "MPI_Bcast_c"):

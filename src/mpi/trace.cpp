@@ -357,6 +357,8 @@ QUARRY_SLOW void quarry_mpi_trace_end_begun(std::uint32_t record, MPI_Comm commu
                        made};
   if (persistent != 0) {
     added.record = no_record;
+    if (role_of(made) == trace_role::begun_collective)
+      added.pattern.tag = at.fits(record) ? static_cast<std::int32_t>(record + 1) : 0;
     made.role = static_cast<std::uint8_t>(trace_role::call);
   }
   bool const is_noted = persistent != 0 || at.fits(record);

@@ -161,6 +161,7 @@ class Traces(unittest.TestCase):
             self.assertTrue(all("MPI_Start(" in source[int(row.place.split(":")[1]) - 1] for row in messages))
             started = [row for row in rows if row.function in ("MPI_Barrier_init", "MPI_Bcast_init") and row.role == 11]
             self.assertEqual([(row.peer, row.bytes) for row in started], 3 * [(PROC_NULL, 0), (2, 4)])
+            self.assertEqual([rows[row.tag - 1][3:5] for row in started], [(row.function, 0) for row in started])  # what made them
             waits = sorted(row.link for row in started)
             self.assertEqual([rows[link - 1].role for link in waits], 6 * [WAIT])
             self.assertEqual(len(set(waits)), 6)

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which send a receive belongs to, and which calls are one collective operation."""
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
 
-from quarry.mpi_traces import SELF_COMMUNICATOR, MpiTrace, Role
+from quarry.mpi_traces import SELF_COMMUNICATOR, Flag, MpiTrace, Role
 
 SENDS = (Role.SEND, Role.SEND_PART, Role.BEGUN_SEND)
 RECEIVES = (Role.RECEIVE, Role.BEGUN_RECEIVE)
 COLLECTIVES = (Role.COLLECTIVE, Role.BEGUN_COLLECTIVE)
+#: Functions that make persistent collective operations.
+MAKES_PERSISTENT = re.compile(r"MPI_(?!(?:[BSR]?[Ss]end|Recv)_init)\w+_init(?:_c)?")
 
 
 @dataclass
@@ -93,15 +96,34 @@ def match_probes(
     return rows[order][at[equal]], sent[order][found[equal]]
 
 
+def series_of(trace: MpiTrace, calls: np.ndarray) -> np.ndarray:
+    """Of each collective operation: 0, or for a start of the m-th persistent operation that its rank
+    made for its communicator: m, from 1 on. -1 if that is not known.
+    """
+    records = trace.records
+    makes = np.array([MAKES_PERSISTENT.fullmatch(name) is not None for name in trace.functions] + [False])
+    made = np.flatnonzero(makes[np.minimum(records["function"], len(trace.functions))] & (records["role"] == Role.CALL))
+    order, _, number = ordinals([trace.rank[made], records["communicator"][made]])
+    ordinal = np.full(len(records), -1)
+    ordinal[made[order]] = number + 1
+    first, last = trace.first[trace.rank[calls]], trace.first[trace.rank[calls] + 1]
+    maker = first + records["tag"][calls] - 1
+    is_known = (maker >= first) & (maker < last)
+    series = np.where(is_known, ordinal[np.where(is_known, maker, 0)], -1)
+    return np.where(trace.has(Flag.IS_STARTED)[calls], series, 0)
+
+
 def match(trace: MpiTrace) -> Matches:
     records = trace.records
     sends, send, receive = match_messages(trace)
     probe, probed_send = match_probes(trace, send, receive)
     calls = of_roles(trace, COLLECTIVES)
     calls = calls[records["communicator"][calls] != SELF_COMMUNICATOR]
+    series = series_of(trace, calls)
+    calls, series = calls[series >= 0], series[series >= 0]
     communicator = records["communicator"][calls]
-    order, _, number = ordinals([communicator, trace.rank[calls]])
+    order, _, number = ordinals([communicator, series, trace.rank[calls]])
     place = np.empty(len(calls), np.int64)
     place[order] = number
-    order, group, _ = ordinals([communicator, place])
+    order, group, _ = ordinals([communicator, series, place])
     return Matches(sends, send, receive, probe, probed_send, calls[order], group)
