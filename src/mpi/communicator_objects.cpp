@@ -2,25 +2,13 @@
 #include "communicator_objects.hpp"
 
 #include "communicator_meeting.hpp"
+#include "context_numbers.hpp"
 #include "copy_bytes.hpp"
 #include "topologies.hpp"
 
 #include <new>
 
 namespace quarry::inline QUARRY_ABI::mpi {
-
-QUARRY_SLOW std::uint32_t new_contexts() {
-  simt::atomic_ref<std::uint32_t> const next{the_world().next_context};
-#ifdef QUARRY_MPI_PROCESSES
-  std::uint32_t const step = 2 * the_processes().count;  // each process has numbers of its own
-#else
-  std::uint32_t const step = 2;
-#endif
-  std::uint32_t const context = next.fetch_add(step, simt::relaxed);
-  if (context + 1 < end_of_contexts) return context;
-  (void)next.fetch_sub(step, simt::relaxed);
-  return 0;
-}
 
 namespace {
 
@@ -67,16 +55,17 @@ QUARRY_SLOW communicator* copy_of(communicator const& old, std::uint32_t context
   if (old.shape == nullptr) return made;
   made->shape = copy_of(*old.shape);
   if (made->shape != nullptr) return made;
-  release(made);
+  discard(made);
   return nullptr;
 }
 
 namespace {
 
-/// Releases a half's share of the pair.
-QUARRY_SLOW void leave(group_pair* pair) {
+/// Releases a half's share of the pair. Both halves have the same contexts.
+QUARRY_SLOW void leave(group_pair* pair, std::uint32_t context) {
   // acq_rel: the last half frees the memory after the other half's last accesses
   if (simt::atomic_ref<std::uint32_t>{pair->halves}.fetch_sub(1, simt::acq_rel) != 1) return;
+  free_contexts(context);
   if (pair->copies != nullptr) release(pair->copies);
   release(pair);
 }
@@ -85,7 +74,10 @@ QUARRY_SLOW void leave(group_pair* pair) {
 
 QUARRY_SLOW void discard(communicator* made) {
   if (made == nullptr) return;
-  if (made->pair != nullptr) leave(made->pair);
+  if (made->pair != nullptr)
+    leave(made->pair, made->context);
+  else if (made->local == nullptr)
+    free_contexts(made->context);
   if (made->shape != nullptr) release(made->shape);
   if (made->called != nullptr) release(made->called);
   if (made->copies != nullptr) release(made->copies);
@@ -118,6 +110,7 @@ QUARRY_SLOW communicator_halves new_halves(communicator* own, std::uint32_t own_
   if (pair == nullptr) {
     discard(made.own);
     discard(made.other);
+    if (context != 0) free_contexts(context);
     return {nullptr, nullptr};
   }
   made.own->pair = made.other->pair = ::new (pair) group_pair{};

@@ -2,6 +2,7 @@
 // Making and freeing communicators.
 #pragma once
 
+#include "context_numbers.hpp"
 #include "handles.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
@@ -41,9 +42,6 @@ struct communicator_halves {
   communicator* own;    // the members of the own group send to the other group
   communicator* other;  // the reverse
 };
-
-/// The first of two new contexts; 0 if all are in use, after 8 million communicators.
-[[nodiscard]] QUARRY_SLOW std::uint32_t new_contexts();
 
 /// A communicator of so many ranks, with room for `members` of them, for `references` memberships.
 /// Null if the heap has no memory, or if `context` is 0. `meets`: its members have a place to meet,

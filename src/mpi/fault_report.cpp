@@ -30,9 +30,17 @@ std::string_view name_of_place(std::uint32_t number) {
   return name < quarry_mpi_cpu_places_end ? name : std::string_view{};
 }
 
+/// Of other faults of memory, x86 tells no address (the general-protection fault).
+bool has_known_address(int number, int code) {
+  return (number == SIGSEGV || number == SIGBUS) && code != SI_KERNEL;
+}
+
 char const* describe(int number, int code) {
   if (number == SIGFPE) return code == FPE_INTDIV ? "integer division by zero" : "arithmetic error";
   if (number == SIGILL) return "invalid instruction";
+  if (!has_known_address(number, code))
+    return "invalid access to an address that the processor does not tell: it is not aligned, or "
+           "no address";
   return "invalid access to the address ";
 }
 
@@ -55,7 +63,7 @@ void become_reporter(int number) {
 void report(int number, siginfo_t* details, void*) {
   become_reporter(number);
   char text[512];
-  bool const has_address = number == SIGSEGV || number == SIGBUS;
+  bool const has_address = has_known_address(number, details->si_code);
   char address[32] = "";
   if (has_address) std::snprintf(address, sizeof(address), "%p", details->si_addr);
   if (details->si_addr == nullptr && has_address) std::strcpy(address, "0");

@@ -5,7 +5,7 @@ quarry_layer(mpi
   SOURCES array_types.cpp attributes.cpp buffered_sends.cpp called_collectives.cpp c_convert.cpp c_ctype.cpp c_file_calls.cpp c_files.cpp c_getopt.cpp
     c_input.cpp c_library.cpp c_memory.cpp c_output.cpp c_random.cpp c_stdlib.cpp c_string.cpp c_system.cpp c_time.cpp cancellation.cpp
     checked_collectives.cpp checked_messages.cpp checked_objects.cpp checked_types.cpp checks.cpp collectives.cpp communicator_meeting.cpp communicator_objects.cpp
-    communicators.cpp compared_malloc.cpp convert_elements.cpp copy_bytes.cpp derived_types.cpp direct_collectives.cpp element_counts.cpp environment.cpp
+    communicators.cpp compared_malloc.cpp context_numbers.cpp convert_elements.cpp copy_bytes.cpp derived_types.cpp direct_collectives.cpp element_counts.cpp environment.cpp
     error_codes.cpp error_handlers.cpp exchanges.cpp external32.cpp frame_memory.cpp generalized_requests.cpp groups.cpp host_calls.cpp host_files.cpp
     immediate_copies.cpp information.cpp intercommunicators.cpp large_counts.cpp lent_buffers.cpp long_messages.cpp matched_messages.cpp meeting.cpp message_calls.cpp message_parts.cpp
     neighbour_collectives.cpp nonblocking_collectives.cpp operation_pair.cpp outgoing.cpp output.cpp pack_calls.cpp part_collectives.cpp

@@ -4,16 +4,35 @@
 #include "handles.hpp"
 #include "quad.hpp"
 
+#include <cstring>
 #include <new>
 
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
 
+/// Calls `act(in, out, count)`. If a buffer of the program does not lie where its elements should,
+/// it calls `act` for a copy of each element.
+template <class Element, class Act>
+QUARRY_HD void for_elements(void const* input, void* in_out, bytes count, Act const& act) {
+  auto const bits =
+      reinterpret_cast<std::uint64_t>(input) | reinterpret_cast<std::uint64_t>(in_out);
+  if (bits % alignof(Element) == 0)
+    return act(static_cast<Element const*>(input), static_cast<Element*>(in_out), count);
+  for (bytes i = 0; i < count; ++i) {
+    Element in, out;
+    char* const place = static_cast<char*>(in_out) + i * sizeof(Element);
+    std::memcpy(&in, static_cast<char const*>(input) + i * sizeof(Element), sizeof(Element));
+    std::memcpy(&out, place, sizeof(Element));
+    act(&in, &out, 1);
+    std::memcpy(place, &out, sizeof(Element));
+  }
+}
+
 template <class T>
 QUARRY_HD void combine_all(void const* input, void* in_out, bytes count, MPI_Op op) {
-  auto const* const in = static_cast<T const*>(input);
-  auto* const out = static_cast<T*>(in_out);
-  for (bytes i = 0; i < count; ++i) out[i] = combine(in[i], out[i], op);
+  for_elements<T>(input, in_out, count, [=](T const* in, T* out, bytes elements) {
+    for (bytes i = 0; i < elements; ++i) out[i] = combine(in[i], out[i], op);
+  });
 }
 
 /// A value and its place, for MPI_MINLOC and MPI_MAXLOC.
@@ -25,30 +44,39 @@ struct located {
 
 template <class T, class Place = int>
 QUARRY_HD void locate_all(void const* input, void* in_out, bytes count, MPI_Op op) {
-  auto const* const in = static_cast<located<T, Place> const*>(input);
-  auto* const out = static_cast<located<T, Place>*>(in_out);
-  for (bytes i = 0; i < count; ++i) {
-    bool const is_better =
-        op == MPI_MINLOC ? in[i].value < out[i].value : out[i].value < in[i].value;
-    bool const is_tie = in[i].value == out[i].value;
-    if (is_better) {
-      out[i] = in[i];
-    } else if (is_tie && in[i].place < out[i].place) {
-      out[i].place = in[i].place;
+  using element = located<T, Place>;
+  for_elements<element>(input, in_out, count, [=](element const* in, element* out, bytes elements) {
+    for (bytes i = 0; i < elements; ++i) {
+      bool const is_better =
+          op == MPI_MINLOC ? in[i].value < out[i].value : out[i].value < in[i].value;
+      bool const is_tie = in[i].value == out[i].value;
+      if (is_better) {
+        out[i] = in[i];
+      } else if (is_tie && in[i].place < out[i].place) {
+        out[i].place = in[i].place;
+      }
     }
-  }
+  });
 }
 
-/// The real and the imaginary part.
+template <class T>
+struct complex_parts {
+  T real;
+  T imaginary;
+};
+
 template <class T>
 QUARRY_HD void combine_complex(void const* input, void* in_out, bytes count, MPI_Op op) {
-  auto const* const in = static_cast<T const*>(input);
-  auto* const out = static_cast<T*>(in_out);
-  for (bytes i = 0; i < 2 * count; i += 2) {
-    T const real = in[i], imaginary = in[i + 1], other = out[i];
-    out[i] = op == MPI_SUM ? real + other : real * other - imaginary * out[i + 1];
-    out[i + 1] = op == MPI_SUM ? imaginary + out[i + 1] : real * out[i + 1] + imaginary * other;
-  }
+  using element = complex_parts<T>;
+  for_elements<element>(input, in_out, count, [=](element const* in, element* out, bytes elements) {
+    for (bytes i = 0; i < elements; ++i) {
+      auto const [real, imaginary] = in[i];
+      auto const [other_real, other_imaginary] = out[i];
+      out[i] = op == MPI_SUM ? element{real + other_real, imaginary + other_imaginary}
+                             : element{real * other_real - imaginary * other_imaginary,
+                                       real * other_imaginary + imaginary * other_real};
+    }
+  });
 }
 
 [[nodiscard]] QUARRY_HD user_op* op_of(rank_state& rank, MPI_Op op) {

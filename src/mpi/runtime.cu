@@ -29,6 +29,7 @@
 #include "communicator_objects.cpp"
 #include "communicators.cpp"
 #include "compared_malloc.cpp"
+#include "context_numbers.cpp"
 #include "convert_elements.cpp"
 #include "copy_bytes.cpp"
 #include "derived_types.cpp"

@@ -187,6 +187,9 @@ struct meeting_place {
   char* results;          // of even and of odd meetings
 };
 
+/// Contexts of communicators that were freed (context_numbers.hpp).
+class freed_contexts;
+
 /// Output on its way to the host: records in order of tickets (output.hpp).
 struct output_ring;
 /// Requests of ranks for the host's files (host_calls.hpp).
@@ -250,6 +253,7 @@ struct world {
   communicator all;
   meeting_place meeting;       // CPU only: the GPU has quarry_mpi_meeting_place
   std::uint32_t next_context;  // atomic
+  freed_contexts* freed;       // atomic; null until a communicator is freed (context_numbers.hpp)
   std::uint32_t aborted;       // atomic: all ranks end; the code is `abort_code`
   std::int32_t abort_code;
   failure first_failure;

@@ -7,6 +7,7 @@ FOLDER has quarry-mpicc and quarry-mpirun.
 """
 
 import os
+import platform
 import re
 import select
 import signal
@@ -305,6 +306,14 @@ class Launcher(unittest.TestCase):
         result = self.run_program("pointers", 2)
         self.assertEqual(result.returncode, -signal.SIGSEGV)
         self.assertEqual(result.stderr, f"quarry-mpirun: rank 1: invalid access to the address 0x8, after the MPI call at pointers.c:{place}\n")
+
+    @unittest.skipIf(platform.machine() != "x86_64", "other processors tell the address")
+    def test_a_crash_without_an_address_names_none(self):
+        result = self.run_program("wild", 2)
+        self.assertEqual(result.returncode, -signal.SIGSEGV)
+        self.assertRegex(
+            result.stderr, r"rank 1: invalid access to an address that the processor does not tell: it is not aligned, or no address, after the MPI call at wild.c:\d+\n$"
+        )
 
     def test_an_abort_names_the_ranks_that_compute_on_any_thread(self):
         result = self.run_program("computes", 4, "abort", options=("--threads", "2"))

@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
 #include <map>
 #include <set>
+#include <vector>
 
 namespace quarry::test {
 namespace reduction_test {
@@ -107,6 +109,79 @@ TEST(Reduction, MinlocAndMaxlocFindTheLowestPlace) {
     check_location<int>(MPI_2INTEGER);
     check_location<float, float>(MPI_2REAL);
     check_location<double, double>(MPI_2DOUBLE_PRECISION);
+  });
+}
+
+/// Reduces elements that lie `shift` bytes behind where they should, by operations that
+/// reduce out of the program's own buffers, and compares with those of elements in their places.
+template <class T>
+void check_shifted(MPI_Datatype type, MPI_Op op, std::size_t shift, T (*element)(int, int)) {
+  constexpr int count = 5;
+  int const own = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
+  constexpr std::size_t length = count * sizeof(T);
+  alignas(T) T sent[count], expected[count];
+  std::memset(static_cast<void*>(sent), 0, length);  // the gaps of pairs, too
+  for (int i = 0; i < count; ++i) sent[i] = element(own, i);
+  std::memcpy(static_cast<void*>(expected), sent, length);
+  std::vector<char> shifted(length + 64), result(length + 64);
+  auto const in_place = [&](std::vector<char>& buffer) {
+    std::size_t const first =
+        alignof(T) - reinterpret_cast<std::uintptr_t>(buffer.data()) % alignof(T);
+    return buffer.data() + first + shift;
+  };
+  char* const from = in_place(shifted);
+  char* const to = in_place(result);
+  std::memcpy(from, sent, length);
+  auto const expect_equal = [&] {
+    T got[count];
+    std::memcpy(static_cast<void*>(got), to, length);
+    for (int i = 0; i < count; ++i) EXPECT_TRUE(got[i] == expected[i]) << i << ", shift " << shift;
+    EXPECT_EQ(std::memcmp(from, sent, length), 0);
+  };
+  T next[count];
+  for (int i = 0; i < count; ++i) next[i] = element(own + 1, i);
+  std::memcpy(static_cast<void*>(expected), next, length);
+  std::memcpy(to, next, length);
+  MPI_Reduce_local(sent, expected, count, type, op);
+  MPI_Reduce_local(from, to, count, type, op);
+  expect_equal();
+
+  MPI_Request request;
+  MPI_Allreduce(sent, expected, count, type, op, MPI_COMM_WORLD);
+  MPI_Iallreduce(from, to, count, type, op, MPI_COMM_WORLD, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  expect_equal();
+  std::vector<int> counts(static_cast<std::size_t>(size), 0);
+  counts[0] = count;
+  MPI_Reduce_scatter(from, to, counts.data(), type, op, MPI_COMM_WORLD);
+  if (own == 0) expect_equal();
+  MPI_Scan(sent, expected, count, type, op, MPI_COMM_WORLD);
+  MPI_Scan(from, to, count, type, op, MPI_COMM_WORLD);
+  expect_equal();
+}
+
+template <class T, class Place>
+bool operator==(located<T, Place> const& one, located<T, Place> const& other) {
+  return one.value == other.value && one.place == other.place;
+}
+
+TEST(Reduction, ElementsMayLieAnywhere) {
+  run_in_worlds([] {
+    for (std::size_t const shift : {0, 1, 4, 8}) {
+      check_shifted<int>(MPI_INT, MPI_SUM, shift, [](int rank, int i) { return 100 * rank + i; });
+      check_shifted<double>(MPI_DOUBLE, MPI_MAX, shift,
+                            [](int rank, int i) { return rank * 0.5 - i; });
+      check_shifted<long double>(MPI_LONG_DOUBLE, MPI_SUM, shift, [](int rank, int i) {
+        return static_cast<long double>(rank + i);
+      });
+      check_shifted<std::complex<double>>(
+          MPI_C_DOUBLE_COMPLEX, MPI_PROD, shift,
+          [](int rank, int i) { return std::complex<double>(rank % 2 + 1, i); });
+      check_shifted<located<long double, int>>(
+          MPI_LONG_DOUBLE_INT, MPI_MAXLOC, shift, [](int rank, int i) {
+            return located<long double, int>{static_cast<long double>(-rank * i), rank};
+          });
+    }
   });
 }
 

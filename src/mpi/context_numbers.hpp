@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The numbers of communicators. Messages have them, so that no receive of another communicator gets
+// a message.
+#pragma once
+
+#include "mailbox.hpp"
+
+#include "quarry/simt/atomic.hpp"
+
+namespace quarry::inline QUARRY_ABI::mpi {
+
+/// Contexts that are not in use any more: a bit for each pair of them, in parts that are made when
+/// a context of theirs is freed for the first time. The state of a program begins with zeros.
+///
+/// Each change of a bit is an acq_rel RMW, and so is each change of a part's count. So who takes a
+/// context sees what its last users did. The count is at least that of the bits, since it is
+/// raised before a bit is set and lowered after one is cleared.
+class freed_contexts {
+ public:
+  static constexpr std::uint32_t in_part = 1u << 14;
+  static constexpr std::uint32_t parts = end_of_contexts / 2 / in_part;
+
+  struct part {
+    std::uint64_t words[in_part / 64];
+    std::uint32_t count;
+  };
+
+  /// Notes a context that nobody uses. It is lost if the heap has no memory for its part.
+  QUARRY_SLOW void put(std::uint32_t context);
+
+  /// A context that was put and not taken since; 0 if there is none. Takes O(parts) steps, and O(1)
+  /// for each word of a part.
+  [[nodiscard]] QUARRY_SLOW std::uint32_t take();
+
+ private:
+  part* parts_[parts];  // atomic; null: no context of it was freed
+};
+
+/// The first of two new contexts; 0 if all are in use. There are 8 million pairs. In a program of
+/// several processes those that were freed count, too: no process knows when all ranks have freed
+/// a communicator. Otherwise these are used again, but only when all have been used: a receive of a
+/// communicator that was freed may still be open.
+[[nodiscard]] QUARRY_SLOW std::uint32_t new_contexts();
+
+/// The last rank has freed the communicator with these contexts.
+QUARRY_SLOW void free_contexts(std::uint32_t context);
+
+}  // namespace quarry::inline QUARRY_ABI::mpi
