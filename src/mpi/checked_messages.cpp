@@ -285,6 +285,16 @@ QUARRY_HD int quarry_check_MPI_Request_get_status(MPI_Request request, int* flag
   if (error == MPI_SUCCESS && *flag != 0) note_done(rank, request);
   return error;
 }
+QUARRY_HD int quarry_check_MPI_Grequest_start(MPI_Grequest_query_function* query,
+                                              MPI_Grequest_free_function* free,
+                                              MPI_Grequest_cancel_function* cancel, void* state,
+                                              MPI_Request* request) {
+  return note_begun(MPI_Grequest_start(query, free, cancel, state, request), request,
+                    begun_operation::generalized);
+}
+QUARRY_HD int quarry_check_MPI_Grequest_complete(MPI_Request request) {
+  return MPI_Grequest_complete(runtime_handle(self(), request));
+}
 QUARRY_HD int quarry_check_MPI_Cancel(MPI_Request* request) {
   MPI_Request now = runtime_handle(self(), *request);
   return MPI_Cancel(&now);

@@ -210,6 +210,10 @@ QUARRY_HD int quarry_check_MPI_Info_create(MPI_Info* info) {
   int const error = MPI_Info_create(info);
   return note_made(error, made_object::kind::info, error == MPI_SUCCESS ? *info : 0);
 }
+QUARRY_HD int quarry_check_MPI_Comm_get_info(MPI_Comm communicator, MPI_Info* info) {
+  int const error = MPI_Comm_get_info(communicator, info);
+  return note_made(error, made_object::kind::info, error == MPI_SUCCESS ? *info : 0);
+}
 QUARRY_HD int quarry_check_MPI_Info_dup(MPI_Info info, MPI_Info* copy) {
   int const error = MPI_Info_dup(info, copy);
   return note_made(error, made_object::kind::info, error == MPI_SUCCESS ? *copy : 0);

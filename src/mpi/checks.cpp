@@ -93,10 +93,11 @@ QUARRY_HD void for_each_part(used_buffer const& of, Act const& act) {
 }
 
 [[nodiscard]] QUARRY_HD char const* name_of(begun_operation what) {
-  return what == begun_operation::send       ? "send"
-         : what == begun_operation::receive  ? "receive"
-         : what == begun_operation::exchange ? "exchange"
-                                             : "collective operation";
+  return what == begun_operation::send          ? "send"
+         : what == begun_operation::receive     ? "receive"
+         : what == begun_operation::exchange    ? "exchange"
+         : what == begun_operation::generalized ? "generalized request"
+                                                : "collective operation";
 }
 
 [[nodiscard]] QUARRY_HD char const* name_of(made_object::kind what) {

@@ -8,7 +8,7 @@
 namespace quarry::inline QUARRY_ABI::mpi {
 
 /// What a request stands for.
-enum class begun_operation : std::uint32_t { send, receive, collective, exchange };
+enum class begun_operation : std::uint32_t { send, receive, collective, exchange, generalized };
 
 /// A buffer of an operation: elements, or several parts.
 struct used_buffer {

@@ -125,7 +125,12 @@ void process_states::describe(std::vector<rank_state> const& own_ranks) {
   rank_summary* const own = summaries() + std::uint64_t{own_} * ranks_each_;
   for (std::size_t i = 0; i < own_ranks.size(); ++i) {
     rank_state const& rank = own_ranks[i];
-    own[i] = {rank.waiting, rank.awaited, rank.exit_code, rank.looks_without_memory, rank.stage};
+    own[i] = {rank.waiting,
+              rank.awaited,
+              rank.awaiting_members,
+              rank.exit_code,
+              rank.looks_without_memory,
+              rank.stage};
   }
   store(state_of(own_).is_described, std::uint64_t{1});
 }
@@ -141,6 +146,7 @@ std::vector<rank_state> process_states::gather(std::vector<rank_state> const& ow
     all[i].rank = i;
     all[i].waiting = of_rank.waiting;
     all[i].awaited = of_rank.awaited;
+    all[i].awaiting_members = of_rank.awaiting_members;
     all[i].exit_code = of_rank.exit_code;
     all[i].looks_without_memory = of_rank.looks_without_memory;
     all[i].stage = of_rank.stage;

@@ -36,6 +36,7 @@ class process_states {
   struct rank_summary {
     wait_reason waiting;
     std::int32_t awaited;
+    std::uint32_t awaiting_members;
     std::int32_t exit_code;
     std::uint32_t looks_without_memory;
     life stage;

@@ -124,23 +124,30 @@ QUARRY_SLOW void look_for_abort_elsewhere() {
 
 namespace {
 
-/// The world's rank that the wait's peer is; MPI_ANY_SOURCE if it is not one.
-[[nodiscard]] QUARRY_HD std::int32_t awaited_rank(rank_state const& rank,
-                                                  wait_reason const& reason) {
-  if (reason.peer < 0) return MPI_ANY_SOURCE;
+/// The wait's communicator; null if the rank has none with its context.
+[[nodiscard]] QUARRY_HD communicator const* communicator_of(rank_state const& rank,
+                                                            wait_reason const& reason) {
   for (std::uint32_t i = 0; i < rank.memberships; ++i) {
     communicator const* const shared = rank.member_of[i].shared;
-    auto const peer = static_cast<std::uint32_t>(reason.peer);
-    if (shared != nullptr && (shared->context | 1) == (reason.context | 1))
-      return peer < shared->size ? static_cast<std::int32_t>(shared->world_rank(peer, rank.rank))
-                                 : MPI_ANY_SOURCE;
+    if (shared != nullptr && (shared->context | 1) == (reason.context | 1)) return shared;
   }
-  return MPI_ANY_SOURCE;
+  return nullptr;
+}
+
+/// The world's rank that the wait's peer is; MPI_ANY_SOURCE if it is not one.
+[[nodiscard]] QUARRY_HD std::int32_t awaited_rank(rank_state const& rank,
+                                                  communicator const* shared,
+                                                  wait_reason const& reason) {
+  auto const peer = static_cast<std::uint32_t>(reason.peer);
+  if (reason.peer < 0 || shared == nullptr || peer >= shared->size) return MPI_ANY_SOURCE;
+  return static_cast<std::int32_t>(shared->world_rank(peer, rank.rank));
 }
 
 QUARRY_HD void begin_wait(rank_state& rank, own_mail_reader const& mails,
                           wait_reason const& reason) {
-  rank.awaited = awaited_rank(rank, reason);
+  communicator const* const shared = communicator_of(rank, reason);
+  rank.awaited = awaited_rank(rank, shared, reason);
+  rank.awaiting_members = shared == nullptr ? 0 : shared->size;
   rank.waiting = reason;
   if (!mails.has_message()) rank.looks_without_memory = 0;  // other calls took it
 }

@@ -34,13 +34,14 @@ struct meeting_kind {
   std::uint32_t call;
   std::uint32_t context;  // 0: the world
   std::int32_t numbers;   // that are reduced, if several
+  bool has_all_ranks;     // the communicator is the world or a copy of it
   auto operator<=>(meeting_kind const&) const = default;
 
-  /// Whether the rank must come to the operation and is elsewhere. Who belongs to a communicator is
-  /// not known here. But a rank that waits in another call of it does.
+  /// Whether the rank must come to the operation and is elsewhere. Who belongs to a communicator of
+  /// fewer ranks is not known here. But a rank that waits in another call of it does.
   bool lacks(rank_state const& rank) const {
     bool const is_other = rank.waiting.call != call || (meets(rank) && rank.waiting.tag != numbers);
-    if (context == 0) return !meets(rank) || is_other || rank.waiting.context != 0;
+    if (has_all_ranks) return !meets(rank) || is_other || rank.waiting.context != context;
     return waits(rank) && (rank.waiting.context | 1) == context && is_other;
   }
 };
@@ -58,7 +59,9 @@ std::vector<std::uint32_t> edges_of(std::vector<rank_state> const& ranks) {
   for (std::uint32_t i = 0; i < ranks.size(); ++i) {
     rank_state const& rank = ranks[i];
     if (meets(rank)) {
-      next[i] = absent_from({rank.waiting.call, rank.waiting.context, rank.waiting.tag});
+      bool const has_all_ranks = rank.waiting.context == 0 || rank.awaiting_members == ranks.size();
+      next[i] =
+          absent_from({rank.waiting.call, rank.waiting.context, rank.waiting.tag, has_all_ranks});
     } else if (waits(rank) && rank.awaited >= 0 &&
                static_cast<std::size_t>(rank.awaited) < ranks.size()) {
       next[i] = static_cast<std::uint32_t>(rank.awaited);

@@ -137,6 +137,7 @@ struct alignas(128) rank_state {
   // read by the launcher
   wait_reason waiting;
   std::int32_t awaited;  // the world's rank that it waits for; MPI_ANY_SOURCE if it is not one
+  std::uint32_t awaiting_members;  // how many ranks the wait's communicator has; 0 if unknown
   /// How often in a row a message has stayed in the mailbox because the heap is full. Later
   /// messages are hidden behind it.
   std::uint32_t looks_without_memory;

@@ -128,6 +128,13 @@ class Checks(unittest.TestCase):
             place = line_of(mark)
             self.expect_difference(case, rf"{what} differ: MPI_{function} of {place}, but rank \d calls MPI_{function} of {place}$", "other")
 
+    def test_requests_of_the_program_and_info_objects_of_mpi(self):
+        reports = {
+            rf"no call completes the generalized request of {line_of('OWN REQUEST')}$": 3,
+            rf"the info object of {line_of('INFO OF MPI')} is not freed$": 3,
+        }
+        self.expect_all("leaves_more", reports, "other")
+
     def test_requests_that_the_program_looks_at(self):
         for ranks in (1, 2, 3):
             for schedule in SCHEDULES:

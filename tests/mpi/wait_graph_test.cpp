@@ -109,6 +109,19 @@ TEST(WaitGraph, ShowsThatOperationsOfACommunicatorDiffer) {
             "  2 ranks wait, directly or through others, for rank 3, which waits for any rank\n");
 }
 
+TEST(WaitGraph, ACopyOfTheWorldLacksEachRankThatIsElsewhere) {
+  auto const in_copy = [](mpi::call which) {
+    rank_state made = in_part(which);
+    made.awaiting_members = 3;
+    return made;
+  };
+  EXPECT_EQ(graph({in_copy(mpi::call::barrier), in_copy(mpi::call::barrier), ended()}),
+            "  2 ranks wait, directly or through others, for rank 2, which has ended\n");
+  EXPECT_EQ(
+      graph({in_copy(mpi::call::barrier), in_copy(mpi::call::barrier), in(mpi::call::barrier)}),
+      "  a circle of 2 ranks: 0 -> 2 -> 0\n");
+}
+
 TEST(WaitGraph, SaysOfARankThatWaitsForNoneInParticular) {
   rank_state in_waitany = in(mpi::call::wait);
   for (rank_state const& last : {in_part(mpi::call::barrier), in_waitany})

@@ -146,6 +146,32 @@ static void looks_too_late(void) {
   while (!flag) MPI_Request_get_status(request, &flag, MPI_STATUS_IGNORE);  // LOOKS
 }
 
+static int query(void* state, MPI_Status* status) {
+  (void)state;
+  MPI_Status_set_elements(status, MPI_INT, 0);
+  MPI_Status_set_cancelled(status, 0);
+  status->MPI_SOURCE = MPI_UNDEFINED;
+  status->MPI_TAG = MPI_UNDEFINED;
+  return MPI_SUCCESS;
+}
+static int release(void* state) { return state == &rank ? MPI_SUCCESS : MPI_ERR_OTHER; }
+static int cancel(void* state, int is_complete) {
+  (void)state;
+  return is_complete ? MPI_SUCCESS : MPI_ERR_OTHER;
+}
+/// A request of the program's own, and an info object that MPI made. The first of each is no fault.
+static void leaves_more(void) {
+  MPI_Request request;
+  MPI_Info info;
+  MPI_Grequest_start(query, release, cancel, &rank, &request);
+  MPI_Grequest_complete(request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  MPI_Comm_get_info(MPI_COMM_WORLD, &info);
+  MPI_Info_free(&info);
+  MPI_Grequest_start(query, release, cancel, &rank, &request);  // OWN REQUEST
+  MPI_Comm_get_info(MPI_COMM_WORLD, &info);                     // INFO OF MPI
+}
+
 int main(int argc, char** argv) {
   char const* const wanted = argc > 1 ? argv[1] : "";
   int const has_pointers = strcmp(wanted, "pointers") == 0;
@@ -164,7 +190,8 @@ int main(int argc, char** argv) {
                      {"scattered_counts", scattered_counts},
                      {"gathered_counts", gathered_counts},
                      {"looks_at_requests", looks_at_requests},
-                     {"looks_too_late", looks_too_late}};
+                     {"looks_too_late", looks_too_late},
+                     {"leaves_more", leaves_more}};
   for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i)
     if (strcmp(wanted, cases[i].name) == 0) cases[i].run();
   MPI_Finalize();
