@@ -52,6 +52,7 @@ translation translate(program& whole, options const& asked, installation const& 
   module.setTargetTriple(generator->getTargetTriple().str());
   translation result;
   find_inline_assembly(module, result.missing);
+  find_undeclared_malloc(module, result.missing);
   if (!rename_main(module)) throw failure{"the program has no function main"};
   if (machine == target::gpu) {
     std::string const error = link_functions(module, installed.complex);

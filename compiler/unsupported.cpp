@@ -110,6 +110,16 @@ void find_inline_assembly(Module const& module, unsupported_list& list) {
   }
 }
 
+void find_undeclared_malloc(Module const& module, unsupported_list& list) {
+  Function const* const declared = module.getFunction("malloc");
+  if (declared == nullptr || !declared->isDeclaration()) return;
+  for (User const* const user : declared->users())
+    if (auto const* const call = dyn_cast<CallBase>(user);
+        call != nullptr && call->getCalledOperand() == declared && call->getType()->isIntegerTy())
+      add_place(list, "malloc without a declaration",
+                "its result would be an int; include <stdlib.h>", place_of(*call));
+}
+
 std::string reason_for(std::string const& name) {
   for (family const& each : families)
     if (each.names.contains(name)) return each.reason;

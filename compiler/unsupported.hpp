@@ -31,6 +31,9 @@ void add_uses(unsupported_list& list, std::string const& name, std::string const
 
 /// Adds each piece of inline assembly. An empty text is allowed: it only orders the compiler.
 void find_inline_assembly(llvm::Module const& module, unsupported_list& list);
+/// Finds calls of malloc for which Clang saw no declaration, before calls are renamed: half of each
+/// address would be lost. Other functions of the C library that are not declared have their types.
+void find_undeclared_malloc(llvm::Module const& module, unsupported_list& list);
 
 /// Why ranks cannot call the undefined function or use the undefined variable `name`.
 std::string reason_for(std::string const& name);

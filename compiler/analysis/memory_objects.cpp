@@ -221,6 +221,15 @@ bool memory_objects::visit_indirect_call(CallBase& call) {
   return is_changed | (call.getType()->isPointerTy() && pointees_[&call].add_unknown());
 }
 
+unsigned memory_objects::object_made_by(Value const* origin) {
+  auto const found = object_of_.find(origin);
+  if (found != object_of_.end()) return found->second;
+  if (!isa<CallBase>(origin)) return new_object(origin);
+  if (++allocations_ <= max_allocations) return new_object(origin);
+  if (others_ == 0) others_ = new_object(nullptr);
+  return object_of_[origin] = others_;
+}
+
 bool memory_objects::visit_call(CallBase& call) {
   bool is_changed = false;
   Function* const called = call.getCalledFunction();
@@ -253,8 +262,7 @@ bool memory_objects::visit_call(CallBase& call) {
     case returned::variable: {
       Value const* const origin =
           row->kind == returned::memory ? &call : static_cast<Value*>(called);
-      auto const found = object_of_.find(origin);
-      result.add({found == object_of_.end() ? new_object(origin) : found->second, {}});
+      result.add({object_made_by(origin), {}});
       if (row->kind == returned::variable) {  // such as optarg
         pointees text;
         text.add({environment_, everything});

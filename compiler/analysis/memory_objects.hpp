@@ -72,7 +72,14 @@ class memory_objects {
     llvm::SmallPtrSet<llvm::Instruction const*, 4> readers;  // that have been visited
   };
 
+  /// So many calls that allocate have an object each. All others have one together, as a call in a
+  /// loop has: the time that the sets of pointers take may grow with the fourth power of the number
+  /// of objects, if each of them points to each.
+  static constexpr unsigned max_allocations = 256;
+
   unsigned new_object(llvm::Value const* origin);
+  /// The object of a call that allocates, or of a variable of the C library.
+  unsigned object_made_by(llvm::Value const* origin);
   bool add_contents(llvm::Constant const& contents, unsigned object, std::int64_t place);
   void add_initial_contents(llvm::GlobalVariable const& variable, unsigned object);
   /// `more` is a copy: it may be an entry of the map that grows.
@@ -114,6 +121,8 @@ class memory_objects {
   unsigned environment_ = 0;  // strings of the command line and the environment
   unsigned lists_ = 0;        // arrays of pointers to them
   unsigned options_ = 0;      // what getopt remembers
+  unsigned allocations_ = 0;  // calls that allocate
+  unsigned others_ = 0;       // the object of those beyond `max_allocations`; 0: there are none
   bool is_settled_ = false;   // pointers without a place so far have none that is known
 };
 

@@ -47,28 +47,37 @@ bool byte_range::overlaps(byte_range const& other) const {
 }
 
 bool pointees::add(pointee const& added) {
-  std::size_t same = 0;
-  for (pointee const& each : known_) {
-    if (each.object != added.object) continue;
+  auto const [first, last] = std::ranges::equal_range(known_, added.object, {}, &pointee::object);
+  for (pointee const& each : std::ranges::subrange{first, last})
     if (covers(each.place, added.place)) return false;
-    ++same;
-  }
-  if (same + 1 < max_places) {
-    known_.push_back(added);
+  if (static_cast<std::size_t>(last - first) + 1 < max_places) {
+    known_.insert(last, added);
     return true;
   }
   pointee all = added;
-  for (pointee const& each : known_)
-    if (each.object == added.object) all.place = joined(all.place, each.place);
-  std::erase_if(known_, [&](pointee const& each) { return each.object == added.object; });
-  known_.push_back(all);
+  for (pointee const& each : std::ranges::subrange{first, last})
+    all.place = joined(all.place, each.place);
+  *first = all;
+  known_.erase(first + 1, last);
   return true;
 }
 
 bool pointees::add(pointees const& others) {
   bool is_changed = others.is_unknown_ && add_unknown();
-  for (pointee const& each : others.known_) is_changed |= add(each);
-  return is_changed;
+  std::vector<pointee> of_new_objects;
+  std::size_t at = 0;
+  for (pointee const& each : others.known_) {
+    while (at < known_.size() && known_[at].object < each.object) ++at;
+    if (at == known_.size() || known_[at].object != each.object)
+      of_new_objects.push_back(each);
+    else if (!covers(known_[at].place, each.place))
+      is_changed |= add(each);  // changes nothing before `at`
+  }
+  if (of_new_objects.empty()) return is_changed;
+  auto const known = static_cast<std::ptrdiff_t>(known_.size());
+  known_.insert(known_.end(), of_new_objects.begin(), of_new_objects.end());
+  std::ranges::inplace_merge(known_, known_.begin() + known, {}, &pointee::object);
+  return true;
 }
 
 bool pointees::add_unknown() {

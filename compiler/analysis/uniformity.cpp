@@ -81,8 +81,16 @@ StringRef model_kind(CallBase const& call) {
 struct uniformity::function_facts {
   PostDominatorTree post_dominators;
   UniformityInfo* info = nullptr;
-  std::map<BasicBlock const*, Instruction const*> branches;  // over blocks that are not collective
-  std::map<BasicBlock const*, Instruction const*> ends;      // where such blocks lead to
+  std::map<BasicBlock const*, Instruction const*> branches;   // over blocks that are not collective
+  std::map<BasicBlock const*, Instruction const*> ends;       // where such blocks lead to
+  DenseMap<Cycle const*, SmallVector<BasicBlock*, 4>> exits;  // of each loop: where it may be left
+
+  /// Finding them looks at all blocks of the loop.
+  [[nodiscard]] SmallVector<BasicBlock*, 4> const& exits_of(Cycle const& cycle) {
+    auto const [found, is_new] = exits.try_emplace(&cycle);
+    if (is_new) cycle.getExitingBlocks(found->second);
+    return found->second;
+  }
 };
 
 uniformity::uniformity(Module& model) : model_{model}, memory_{model}, reaching_{model, memory_} {
@@ -442,22 +450,27 @@ bool uniformity::update_call(CallBase& call) {
 }
 
 bool uniformity::add_joins(Function& function) {
-  function_facts const& facts = *facts_[&function];
+  function_facts& facts = *facts_[&function];
   bool is_changed = false;
   for (auto const& [block, branch] : facts.ends)
     for (PHINode const& join : block->phis())
       if (!facts.branches.contains(block) && !join.hasConstantOrUndefValue())
         is_changed |= add_source(&join, branch);
   auto const& cycles = analyses_.getResult<CycleAnalysis>(function);
+  DenseMap<Cycle const*, Instruction const*> branches;  // the first that varies, of each loop
+  auto const varying_branch_of = [&](Cycle const& cycle) {
+    auto const [found, is_new] = branches.try_emplace(&cycle, nullptr);
+    if (!is_new) return found->second;
+    for (BasicBlock const* const exit : facts.exits_of(cycle)) {
+      found->second = has_varying_branch(*exit) ? exit->getTerminator() : branch_over(*exit);
+      if (found->second != nullptr) break;
+    }
+    return found->second;
+  };
   for (BasicBlock const& block : function)
     for (auto const* cycle = cycles.getCycle(&block); cycle != nullptr;
          cycle = cycle->getParentCycle()) {
-      Instruction const* branch = nullptr;
-      SmallVector<BasicBlock*> exits;
-      cycle->getExitingBlocks(exits);
-      for (BasicBlock const* const exit : exits)
-        if (branch == nullptr)
-          branch = has_varying_branch(*exit) ? exit->getTerminator() : branch_over(*exit);
+      Instruction const* const branch = varying_branch_of(*cycle);
       if (branch == nullptr) continue;
       for (Instruction const& instruction : block)
         for (User const* const user : instruction.users())

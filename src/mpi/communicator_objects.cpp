@@ -33,7 +33,10 @@ QUARRY_SLOW communicator* new_communicator(std::uint32_t ranks, std::uint32_t me
   bool const has_meeting = meeting != 0 && made != nullptr;
   if (made == nullptr && meeting != 0)  // then its members exchange messages
     made = allocate_communicator(ranks, references, context, list);
-  if (made == nullptr) return nullptr;
+  if (made == nullptr) {
+    free_contexts(context);
+    return nullptr;
+  }
   auto* rest = reinterpret_cast<char*>(made + 1);
   if (has_meeting) {
     made->meeting = ::new (rest) communicator_meeting{};
@@ -61,11 +64,21 @@ QUARRY_SLOW communicator* copy_of(communicator const& old, std::uint32_t context
 
 namespace {
 
+/// Whether a rank has freed the communicator before its last receive. The last rank to free it sees
+/// what the others have stored: each has given its reference back by an acq_rel RMW since then.
+[[nodiscard]] QUARRY_HD bool keeps_contexts(communicator& freed) {
+  return simt::atomic_ref<std::uint32_t>{freed.keeps_contexts}.load(simt::relaxed) != 0;
+}
+
 /// Releases a half's share of the pair. Both halves have the same contexts.
-QUARRY_SLOW void leave(group_pair* pair, std::uint32_t context) {
+QUARRY_SLOW void leave(communicator& half) {
+  group_pair* const pair = half.pair;
+  if (keeps_contexts(half))
+    simt::atomic_ref<std::uint32_t>{pair->keeps_contexts}.store(1, simt::relaxed);
   // acq_rel: the last half frees the memory after the other half's last accesses
   if (simt::atomic_ref<std::uint32_t>{pair->halves}.fetch_sub(1, simt::acq_rel) != 1) return;
-  free_contexts(context);
+  if (simt::atomic_ref<std::uint32_t>{pair->keeps_contexts}.load(simt::relaxed) == 0)
+    free_contexts(half.context);
   if (pair->copies != nullptr) release(pair->copies);
   release(pair);
 }
@@ -75,8 +88,8 @@ QUARRY_SLOW void leave(group_pair* pair, std::uint32_t context) {
 QUARRY_SLOW void discard(communicator* made) {
   if (made == nullptr) return;
   if (made->pair != nullptr)
-    leave(made->pair, made->context);
-  else if (made->local == nullptr)
+    leave(*made);
+  else if (made->local == nullptr && !keeps_contexts(*made))
     free_contexts(made->context);
   if (made->shape != nullptr) release(made->shape);
   if (made->called != nullptr) release(made->called);
@@ -103,14 +116,14 @@ QUARRY_SLOW communicator_halves new_halves(communicator* own, std::uint32_t own_
                                            communicator* other, std::uint32_t other_leader) {
   if (own == nullptr || other == nullptr) return {nullptr, nullptr};
   std::uint32_t const context = new_contexts();
-  communicator_halves const made{new_half(own, *other, other_leader, context),
-                                 new_half(other, *own, own_leader, context)};
-  void* const pair =
-      made.own == nullptr || made.other == nullptr ? nullptr : allocate(sizeof(group_pair));
+  communicator_halves made{new_half(own, *other, other_leader, context), nullptr};
+  if (made.own != nullptr) made.other = new_half(other, *own, own_leader, context);
+  bool const are_made = made.own != nullptr && made.other != nullptr;  // else the context is free
+  void* const pair = are_made ? allocate(sizeof(group_pair)) : nullptr;
   if (pair == nullptr) {
     discard(made.own);
     discard(made.other);
-    if (context != 0) free_contexts(context);
+    if (are_made) free_contexts(context);
     return {nullptr, nullptr};
   }
   made.own->pair = made.other->pair = ::new (pair) group_pair{};

@@ -35,6 +35,7 @@ struct membership_extra {
 struct group_pair {
   immediate_copies* copies = nullptr;  // atomic: MPI_Comm_idup; else null
   std::uint32_t halves = 2;            // that are not freed; atomic
+  std::uint32_t keeps_contexts = 0;    // as in a communicator; atomic
 };
 
 /// The two halves of an intercommunicator.
@@ -45,7 +46,8 @@ struct communicator_halves {
 
 /// A communicator of so many ranks, with room for `members` of them, for `references` memberships.
 /// Null if the heap has no memory, or if `context` is 0. `meets`: its members have a place to meet,
-/// if the heap has memory for that. Otherwise their collective operations send messages.
+/// if the heap has memory for that. Otherwise their collective operations send messages. The
+/// context is free again if there is no memory.
 [[nodiscard]] QUARRY_SLOW communicator* new_communicator(std::uint32_t ranks, std::uint32_t members,
                                                          std::uint32_t references,
                                                          std::uint32_t context, bool meets);

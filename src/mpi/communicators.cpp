@@ -45,6 +45,9 @@ QUARRY_SLOW int free_communicator(MPI_Comm* handle, char const* function) {
     return fail(rank, *handle, error, function, "attributes of communicator", *handle);
   membership* const at = member(rank, *handle);  // after the program's functions
   communicator* const shared = at->shared;
+  for (communicator* each = shared; each != nullptr; each = each->local)
+    if (may_receive(rank, each->context))
+      simt::atomic_ref<std::uint32_t>{each->keeps_contexts}.store(1, simt::relaxed);
   free_extra(rank, *at);
   at->shared = nullptr;
   keep_handler(rank, *handle, at->handler);

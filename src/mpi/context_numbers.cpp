@@ -16,8 +16,10 @@ QUARRY_SLOW void freed_contexts::put(std::uint32_t context) {
 }
 
 QUARRY_SLOW std::uint32_t freed_contexts::take() {
+  std::uint32_t const first = simt::atomic_ref<std::uint32_t>{first_}.fetch_add(1, simt::acq_rel);
   QUARRY_NO_UNROLL
-  for (std::uint32_t i = 0; i < parts; ++i) {
+  for (std::uint32_t step = 0; step < parts; ++step) {
+    std::uint32_t const i = (first + step) % parts;
     part* const in = simt::atomic_ref<part*>{parts_[i]}.load(simt::acquire);
     if (in == nullptr || simt::atomic_ref<std::uint32_t>{in->count}.load(simt::acquire) == 0)
       continue;

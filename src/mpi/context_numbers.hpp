@@ -14,7 +14,8 @@ namespace quarry::inline QUARRY_ABI::mpi {
 ///
 /// Each change of a bit is an acq_rel RMW, and so is each change of a part's count. So who takes a
 /// context sees what its last users did. The count is at least that of the bits, since it is
-/// raised before a bit is set and lowered after one is cleared.
+/// raised before a bit is set and lowered after one is cleared. Searches begin at one part after
+/// another, so that a context is free for a while.
 class freed_contexts {
  public:
   static constexpr std::uint32_t in_part = 1u << 14;
@@ -28,21 +29,21 @@ class freed_contexts {
   /// Notes a context that nobody uses. It is lost if the heap has no memory for its part.
   QUARRY_SLOW void put(std::uint32_t context);
 
-  /// A context that was put and not taken since; 0 if there is none. Takes O(parts) steps, and O(1)
-  /// for each word of a part.
+  /// A context that was put and not taken since; 0 if there is none, or if others put and take some
+  /// meanwhile. Takes O(parts) steps, and O(1) for each word of a part.
   [[nodiscard]] QUARRY_SLOW std::uint32_t take();
 
  private:
-  part* parts_[parts];  // atomic; null: no context of it was freed
+  part* parts_[parts];   // atomic; null: no context of it was freed
+  std::uint32_t first_;  // where the next search begins, modulo `parts`; atomic, wraps
 };
 
-/// The first of two new contexts; 0 if all are in use. There are 8 million pairs. In a program of
-/// several processes those that were freed count, too: no process knows when all ranks have freed
-/// a communicator. Otherwise these are used again, but only when all have been used: a receive of a
-/// communicator that was freed may still be open.
+/// The first of two new contexts; 0 if all are in use. There are 8 million pairs. Those of freed
+/// communicators are used again when all have been used. In a program of several processes they are
+/// not, since no process knows when all ranks have freed a communicator.
 [[nodiscard]] QUARRY_SLOW std::uint32_t new_contexts();
 
-/// The last rank has freed the communicator with these contexts.
+/// The last rank has freed the communicator with these contexts, and none receives with them.
 QUARRY_SLOW void free_contexts(std::uint32_t context);
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

@@ -56,6 +56,7 @@ struct alignas(16) communicator {
   std::uint32_t context;                 // messages of users; context + 1: messages of collectives
   std::uint32_t* members;                // ranks of the world by rank; null: the same ranks
   std::uint32_t references;              // ranks that have not freed it; atomic
+  std::uint32_t keeps_contexts = 0;      // atomic: a rank has freed it before its last receive
   communicator* local = nullptr;         // of an intercommunicator: those who send; else null
   topology* shape = nullptr;             // MPI_Cart_create or MPI_Graph_create; else null
   called_collectives* called = nullptr;  // atomic: of programs with --check; else null

@@ -79,14 +79,73 @@ TEST(ContextNumbers, WithoutANumberACommunicatorIsRefusedUntilOneIsFree) {
     MPI_Allreduce(&own, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     EXPECT_EQ(all, 9);
     EXPECT_NE(MPI_Comm_dup(MPI_COMM_SELF, &next), MPI_SUCCESS);
-    MPI_Barrier(MPI_COMM_WORLD);
-    for (int round = 0; round < 3 && !made.empty(); ++round) {
-      MPI_Comm_free(&made.back());
-      EXPECT_EQ(MPI_Comm_dup(MPI_COMM_SELF, &made.back()), MPI_SUCCESS);
-      expect_messages(made.back());
+    for (int turn = 0; turn < 4; ++turn) {  // one rank after another, so that no search misses one
+      MPI_Barrier(MPI_COMM_WORLD);
+      if (turn != rank_in(MPI_COMM_WORLD)) continue;
+      for (int round = 0; round < 3 && !made.empty(); ++round) {
+        MPI_Comm_free(&made.back());
+        EXPECT_EQ(MPI_Comm_dup(MPI_COMM_SELF, &made.back()), MPI_SUCCESS);
+        expect_messages(made.back());
+      }
     }
+    MPI_Barrier(MPI_COMM_WORLD);
     for (MPI_Comm& each : made) MPI_Comm_free(&each);
   });
+}
+
+/// Begins something in a copy of MPI_COMM_SELF, frees that, and makes another copy, which must have
+/// another number.
+template <class Begin, class End>
+void expect_kept(Begin const& begin, End const& end) {
+  run_everywhere(1, [&] {
+    leave_new(1);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    MPI_Comm first, second;
+    EXPECT_EQ(MPI_Comm_dup(MPI_COMM_SELF, &first), MPI_SUCCESS);
+    auto open = begin(first);
+    MPI_Comm_free(&first);
+    EXPECT_NE(MPI_Comm_dup(MPI_COMM_SELF, &second), MPI_SUCCESS);
+    end(open);
+  });
+}
+
+TEST(ContextNumbers, OneOfACommunicatorThatMayStillReceiveIsNotUsedAgain) {
+  static int value = 0;
+  auto const no_end = [](MPI_Request) {};
+  auto const cancel = [](MPI_Request request) {
+    MPI_Cancel(&request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+  };
+  auto const free = [](MPI_Request request) { MPI_Request_free(&request); };
+  expect_kept(
+      [](MPI_Comm in) {
+        MPI_Request request;
+        MPI_Irecv(&value, 1, MPI_INT, 0, 0, in, &request);
+        return request;
+      },
+      cancel);
+  expect_kept(
+      [](MPI_Comm in) {
+        MPI_Request request;
+        MPI_Irecv(&value, 1, MPI_INT, 0, 0, in, &request);
+        MPI_Request_free(&request);
+        return request;
+      },
+      no_end);
+  expect_kept(
+      [](MPI_Comm in) {
+        MPI_Request request;
+        MPI_Recv_init(&value, 1, MPI_INT, 0, 0, in, &request);
+        return request;
+      },
+      free);
+  expect_kept(
+      [](MPI_Comm in) {
+        MPI_Request request;
+        MPI_Bcast_init(&value, 1, MPI_INT, 0, in, MPI_INFO_NULL, &request);
+        return request;
+      },
+      free);
 }
 
 TEST(ContextNumbers, FreedContextsAreTakenOnce) {
