@@ -93,7 +93,7 @@ class around {
       Value* const status = known_status(row.status, number(1));
       emit(after_, "end_receive", nullptr,
            {record, communicator(row), pointer(row.done), status, error()});
-    } else if (row.kind == tracing::send) {
+    } else if (row.kind == tracing::send || row.kind == tracing::collective) {
       emit(after_, "end_send", nullptr, {record, error()});
     } else {
       emit(after_, "end", nullptr, {record});
@@ -111,8 +111,10 @@ class around {
                                {number_of(is_free ? role::free : role::allocate), number(place_),
                                 word_of(row.size, 0), word_of(row.count, 1), pointer(row.old)});
     Value* result = ConstantPointerNull::get(before_.getPtrTy());
-    if (row.result >= 0)
-      result = after_.CreateLoad(after_.getPtrTy(), pointer(row.result));
+    if (row.result >= 0)  // the call returns an error
+      result =
+          after_.CreateSelect(after_.CreateIsNull(&call_),
+                              after_.CreateLoad(after_.getPtrTy(), pointer(row.result)), result);
     else if (call_.getType()->isPointerTy())
       result = &call_;
     emit(after_, "end_memory", nullptr, {record, result});

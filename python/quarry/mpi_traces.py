@@ -61,6 +61,7 @@ class Flag(enum.IntFlag):
     SEND_WAITS = 1  # the send lasts until its receiver has the message
     IS_STARTED = 2  # MPI_Start began it: an earlier record is the call
     FREES_OLD = 4  # the reallocation has freed the old allocation
+    MAKES_COLLECTIVE = 8  # the call has made a collective operation that MPI_Start begins
 
 
 @dataclass
@@ -108,7 +109,8 @@ class MpiTrace:
         is_part = self.records["role"] == Role.SEND_PART
         call = np.where(is_part, np.minimum(own + 1, max(len(own) - 1, 0)), own)
         call = np.maximum.accumulate(np.where(self.has(Flag.IS_STARTED), 0, call))
-        return np.where((call < len(own)) & (self.rank[call] == self.rank), call, own)
+        is_known = (self.rank[call] == self.rank) & ~self.is_after_gap & ~self.is_after_gap[call]
+        return np.where(is_known, call, own)
 
     def place(self, number: int) -> str:
         return self.places[number] if 0 < number < len(self.places) else ""
@@ -177,7 +179,7 @@ def read_mpi_trace(path: str | os.PathLike[str]) -> MpiTrace:
     first = np.concatenate([[0], np.cumsum(kept)])
     rank = np.repeat(np.arange(ranks), kept)
     is_after_gap = np.zeros(len(records), bool)
-    is_after_gap[(first[1:] - 1)[kept > head["limit"]]] = True
+    is_after_gap[(first[1:] - 1)[written > kept]] = True
     is_open = records["end"] == 0
     if len(records):
         origin = records["begin"].min()

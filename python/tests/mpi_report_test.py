@@ -135,7 +135,22 @@ def test_a_send_waits_for_its_receive_in_whatever_order_the_ranks_had_their_turn
     receive, send = (80, 90) if is_first else (90, 10)
     program.receive(0, receive, 92, peer=1, own=(80, 81))
     program.add(1, send, 93, Role.SEND, "MPI_Send", (10, 11), peer=0, bytes=8, flags=flags)
-    assert losses(analysed(program, tmp_path)) == lost
+    content = analysed(program, tmp_path)
+    assert losses(content) == lost
+    send = int(np.flatnonzero(content.trace.records["role"] == Role.SEND)[0])
+    assert content.end[send] == (80_000 if flags else 10_000)
+
+
+def test_what_a_rank_runs_in_calls_that_may_wait_is_not_its_work(tmp_path):
+    program = taking_turns([0, 0])
+    program.send(0, 1, 5, peer=1, own=(0, 5))
+    program.add(0, 6, 20, Role.SEND_PART, "MPI_Sendrecv", (5, 20), peer=1, bytes=8)
+    program.add(0, 7, 21, Role.RECEIVE, "MPI_Sendrecv", (5, 21), peer=1, bytes=8)
+    program.add(1, 2, 9, Role.SEND_PART, "MPI_Sendrecv", (0, 9), peer=0, bytes=8)
+    program.add(1, 3, 10, Role.RECEIVE, "MPI_Sendrecv", (0, 10), peer=0, bytes=8)
+    program.add(1, 11, 12, Role.PROBE, "MPI_Probe", (10, 12), peer=0, bytes=8)
+    program.receive(1, 13, 30, peer=0, own=(12, 30))
+    assert analysed(program, tmp_path).duration == 0
 
 
 def test_the_first_half_of_a_sendrecv_waits_for_the_receiver_if_it_is_long(tmp_path):
@@ -190,9 +205,12 @@ def test_persistent_operations_may_start_in_any_order(tmp_path):
     """Each rank makes two, starts both twice, and is late at one of them."""
     program = Program(2)
     for rank in range(2):
-        program.add(rank, 0, 1, Role.CALL, "MPI_Send_init")
+        program.add(rank, 0, 1, Role.CALL, "MPI_Send_init" if rank == 0 else "MPI_Type_size")
         for number in range(2):
-            program.add(rank, 1 + number, 2 + number, Role.CALL, "MPI_Barrier_init")
+            program.add(
+                rank, 1 + number, 2 + number, Role.CALL, "MPI_Barrier_init",
+                flags=Flag.MAKES_COLLECTIVE,
+            )  # fmt: skip
     for begin in (10, 110):
         for rank, (first, second) in enumerate(((2, 3), (3, 2))):
             late = begin + 50 * (rank == 1)
@@ -230,6 +248,34 @@ def test_between_two_groups_only_the_other_group_waits_for_the_root(tmp_path):
         for rank, peer, own in ((1, NO_PEER, 10), (2, 0, 20), (3, 0, 30), (0, 0, 50)):
             program.add(rank, 100, 110, Role.COLLECTIVE, name, (own, own), peer=peer, bytes=8)
         assert losses(analysed(program, tmp_path)) == {(2, name, 0): 30, (3, name, 0): 20}
+
+
+def test_a_reduction_between_two_groups_does_not_wait_for_the_others_of_the_roots_group(tmp_path):
+    """Rank 0 is the root, rank 1 of its group comes last, and the other group has ranks 2 and 3."""
+    for device in ("cpu", "gpu"):
+        program = Program(4, device)
+        for rank in range(4):
+            program.add(rank, 0, 0, Role.CALL, "MPI_Init")
+        for rank, peer, begin, end in ((2, 0, 20, 21), (3, 0, 30, 31), (0, 0, 10, 32), (1, NO_PEER, 70, 71)):
+            program.add(rank, begin, end, Role.COLLECTIVE, "MPI_Reduce", peer=peer, bytes=8)
+        assert losses(analysed(program, tmp_path)) == {(0, "MPI_Reduce", 3): 20}
+
+
+def test_the_last_record_after_a_gap_belongs_to_no_other_call(tmp_path):
+    program = Program(2, limit=2)
+    for rank, role, function, flags in (
+        (0, Role.BEGUN_COLLECTIVE, "MPI_Barrier_init", Flag.IS_STARTED),
+        (1, Role.RECEIVE, "MPI_Finalize", 0),
+    ):
+        program.add(rank, 0, 1, Role.CALL, "MPI_Init")
+        program.add(rank, 1, 2, Role.SEND_PART, "MPI_Sendrecv", peer=1 - rank, bytes=8)
+        program.add(rank, 50, 60, role, function, flags=flags)
+    trace = read_mpi_trace(program.write(tmp_path / "program.trace", missing=1))
+    assert trace.call.tolist() == list(range(6))
+    assert trace.is_after_gap.tolist() == [False, False, True] * 2
+    whole = read_mpi_trace(program.write(tmp_path / "program.trace"))  # one more than the limit
+    assert not whole.is_after_gap.any()
+    assert "did not fit" not in text_of(analyse(whole))
 
 
 def test_waits_that_never_ended_are_said(tmp_path):
@@ -392,7 +438,7 @@ def test_calls_that_have_not_returned_last_to_the_end(tmp_path):
     program.receive(0, 110, None, peer=1)
     content = analysed(program, tmp_path)
     assert content.duration == 110_000
-    assert "1 calls had not returned" in text_of(content)
+    assert "1 call had not returned" in text_of(content)
 
 
 def test_a_program_without_calls_has_a_page(tmp_path):

@@ -24,7 +24,9 @@ QUARRY_SLOW void describe_counts(checked_operation& made, MPI_Comm communicator,
                                  part_buffer const& buffer) {
   rank_state& rank = self();
   membership const* const at = member(rank, communicator);
-  if (at == nullptr || is_intercommunicator(*at) || !is_type(rank, buffer.type)) return;
+  if (at == nullptr || is_intercommunicator(*at) || buffer.counts == nullptr ||
+      !is_type(rank, buffer.type))
+    return;
   std::uint64_t const element = element_size(rank, buffer.type);
   std::uint64_t hash = 0xcbf29ce484222325;
   bool has_elements = false;
@@ -77,7 +79,7 @@ QUARRY_SLOW void describe_counts(checked_operation& made, MPI_Comm communicator,
   return made;
 }
 
-/// Whether only the root may have no buffer of its own, and this rank has none either.
+/// Whether a rank passes MPI_IN_PLACE where only the root may.
 [[nodiscard]] QUARRY_HD bool is_wrongly_in_place(collective_call const& call, bool is_root) {
   switch (call.what) {
     case operation::gather:
@@ -127,7 +129,7 @@ QUARRY_SLOW void check_own_buffers(char const* name, MPI_Comm communicator,
   report_line line;
   line << rank.rank << ": " << name;
   if (is_wrongly_in_place(call, is_root)) {
-    line << " has MPI_IN_PLACE in a rank that is not the root: ";
+    line << " gets MPI_IN_PLACE from a rank that is not the root: ";
     return line.at(own_record().place).write(rank);
   }
   if (!sends_to_itself(call, is_root)) return;
@@ -143,7 +145,7 @@ QUARRY_SLOW void check_own_buffers(char const* name, MPI_Comm communicator,
     line << " sends " << sent.size << " bytes to its own rank, and receives " << received.size
          << " from it: ";
   } else if (sent.type != received.type && sent.type != -1 && received.type != -1) {
-    line << " sends other types than it receives: ";
+    line << " sends other types to its own rank than it receives from it: ";
   } else {
     return;
   }

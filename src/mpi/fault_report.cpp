@@ -39,8 +39,7 @@ char const* describe(int number, int code) {
   if (number == SIGFPE) return code == FPE_INTDIV ? "integer division by zero" : "arithmetic error";
   if (number == SIGILL) return "invalid instruction";
   if (!has_known_address(number, code))
-    return "invalid access to an address that the processor does not tell: it is not aligned, or "
-           "no address";
+    return "invalid access to an unknown address: an unaligned operand, or no valid address";
   return "invalid access to the address ";
 }
 

@@ -115,10 +115,12 @@ QUARRY_HD void take_back(traced_rank const& at, std::uint32_t number) {
   return static_cast<trace_role>(record.role);
 }
 
-/// Ends the record of a call that has no message if it has failed. Returns whether it has.
+/// Ends the record of a call that has no message, and is no operation, if it has failed. Returns
+/// whether it has.
 QUARRY_HD bool end_failed(traced_rank const& at, trace_record& made, int error) {
   if (error == MPI_SUCCESS || error == MPI_ERR_TRUNCATE) return false;
   set_end(at, made);
+  made.role = static_cast<std::uint8_t>(trace_role::call);
   made.peer = MPI_PROC_NULL;
   return true;
 }
@@ -287,7 +289,8 @@ std::uint64_t own_time() { return is_wanted() ? times_of(traced_self().own).own 
 void note_end_of_rank() {
   if (!is_wanted()) return;
   rank_trace& own = traced_self().own;
-  own.ended = times_of(own).own;
+  // The launcher may read meanwhile, if it ends the program.
+  simt::atomic_ref<std::uint64_t>{own.ended}.store(times_of(own).own, simt::release);
 }
 #endif
 
@@ -328,7 +331,8 @@ QUARRY_SLOW void quarry_mpi_trace_end_send(std::uint32_t record, int error) {
   trace_record& made = *at.record(record);
   if (end_failed(at, made, error)) return;
   set_end(at, made);
-  if (at.rank.send_waits != 0) made.flags |= trace_flag::send_waits;
+  bool const sends = role_of(made) == trace_role::send || role_of(made) == trace_role::send_part;
+  if (sends && at.rank.send_waits != 0) made.flags |= trace_flag::send_waits;
 }
 
 QUARRY_SLOW void quarry_mpi_trace_end_receive(std::uint32_t record, MPI_Comm communicator,
@@ -357,8 +361,10 @@ QUARRY_SLOW void quarry_mpi_trace_end_begun(std::uint32_t record, MPI_Comm commu
                        made};
   if (persistent != 0) {
     added.record = no_record;
-    if (role_of(made) == trace_role::begun_collective)
+    if (role_of(made) == trace_role::begun_collective) {
       added.pattern.tag = at.fits(record) ? static_cast<std::int32_t>(record + 1) : 0;
+      made.flags = trace_flag::makes_collective;
+    }
     made.role = static_cast<std::uint8_t>(trace_role::call);
   }
   bool const is_noted = persistent != 0 || at.fits(record);

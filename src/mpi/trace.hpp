@@ -37,6 +37,8 @@ namespace trace_flag {
 inline constexpr std::uint8_t send_waits = 1;  // the send lasts until its receiver has the message
 inline constexpr std::uint8_t is_started = 2;  // MPI_Start began it: an earlier record is the call
 inline constexpr std::uint8_t frees_old = 4;   // the reallocation has freed the old allocation
+/// The call has made a collective operation that MPI_Start begins.
+inline constexpr std::uint8_t makes_collective = 8;
 }  // namespace trace_flag
 
 /// An operation that has begun, or a persistent request.
@@ -64,8 +66,7 @@ struct rank_trace {
 };
 
 /// CPU: lets the rank's own time go on by `nanoseconds` from `before`, however long it has run
-/// since. Of a rank that sleeps, and of a call that finds nothing and leaves no record. No effect
-/// without a trace.
+/// since. No effect without a trace.
 void set_own_time(std::uint64_t before, std::uint64_t nanoseconds);
 
 /// CPU: how long the rank itself has run and slept, in nanoseconds. 0 without a trace.
@@ -89,6 +90,7 @@ QUARRY_SLOW std::uint32_t quarry_mpi_trace_begin(std::uint32_t role_and_function
                                                  std::uint32_t place, int count, MPI_Datatype type,
                                                  int peer, int tag, MPI_Comm communicator);
 QUARRY_SLOW void quarry_mpi_trace_end(std::uint32_t record);
+/// The end of a send, or of a collective operation.
 QUARRY_SLOW void quarry_mpi_trace_end_send(std::uint32_t record, int error);
 /// The end of a call that receives, or that looks for a message. `flag` is null if it always has a
 /// message then.

@@ -114,8 +114,8 @@ class Checks(unittest.TestCase):
             own.format("Scatter", 8, 16, line_of("MORE OF THE ROOT")): 1,
             own.format("Allgather", 4, 8, line_of("MORE OF ALL")): 3,
             own.format("Alltoallv", 4, 8, line_of("MORE ITSELF")): 3,
-            rf"MPI_Alltoall sends other types than it receives: {line_of('OTHER TYPES')}$": 3,
-            rf"rank 1: MPI_Gather has MPI_IN_PLACE in a rank that is not the root: {line_of('NOT THE ROOT')}$": 1,
+            rf"MPI_Alltoall sends other types to its own rank than it receives from it: {line_of('OTHER TYPES')}$": 3,
+            rf"rank 1: MPI_Gather gets MPI_IN_PLACE from a rank that is not the root: {line_of('NOT THE ROOT')}$": 1,
         }
         self.expect_all("own_parts", reports, "other")
 

@@ -312,7 +312,7 @@ class Launcher(unittest.TestCase):
         result = self.run_program("wild", 2)
         self.assertEqual(result.returncode, -signal.SIGSEGV)
         self.assertRegex(
-            result.stderr, r"rank 1: invalid access to an address that the processor does not tell: it is not aligned, or no address, after the MPI call at wild.c:\d+\n$"
+            result.stderr, r"rank 1: invalid access to an unknown address: an unaligned operand, or no valid address, after the MPI call at wild.c:\d+\n$"
         )
 
     def test_an_abort_names_the_ranks_that_compute_on_any_thread(self):

@@ -26,7 +26,7 @@ SOURCES = ROOT / "tests/mpi/traces"
 SENDS, RECEIVES, WAIT, COLLECTIVE, ALLOCATE, FREE = (1, 7, 9), (2, 10), 3, 4, 5, 6
 PROC_NULL = -2
 
-SEND_WAITS, IS_STARTED, FREES_OLD = 1, 2, 4  # flags
+SEND_WAITS, IS_STARTED, FREES_OLD, MAKES_COLLECTIVE = 1, 2, 4, 8  # flags
 
 Record = namedtuple("Record", "begin end bytes function role flags place peer tag communicator link own_begin own_end")
 
@@ -139,7 +139,7 @@ class Traces(unittest.TestCase):
 
     def test_have_no_messages_of_calls_that_failed(self):
         _, ranks, _, done = self.trace("failures", 3)
-        self.assertEqual(done.stdout.split(), ["16"])
+        self.assertEqual(done.stdout.split(), ["19"])
         for rank, rows in enumerate(ranks):
             sends = [(row.function, row.peer, row.tag) for row in rows if row.role in SENDS and row.peer != PROC_NULL]
             self.assertEqual(sends, [(function, (rank + 1) % 3, 1) for function in ("MPI_Isend", "MPI_Send", "MPI_Send_init")])
@@ -149,6 +149,8 @@ class Traces(unittest.TestCase):
                 begun = next(row for row in rows if row.function == function and row.role == 9 and row.peer != PROC_NULL)
                 self.assertEqual(rows[begun.link - 1].function, "MPI_Wait")
             self.assertTrue(all(row.end >= row.begin for row in rows))
+            operations = [(row.role, row.flags) for row in rows if row.function in ("MPI_Bcast", "MPI_Ibcast", "MPI_Bcast_init")]
+            self.assertEqual(operations, 3 * [(0, 0)])  # no operation that others take part in
 
     def test_link_what_has_begun_to_the_call_that_completed_it(self):
         _, ranks, _, _ = self.trace("requests", 4)
@@ -161,7 +163,7 @@ class Traces(unittest.TestCase):
             self.assertTrue(all("MPI_Start(" in source[int(row.place.split(":")[1]) - 1] for row in messages))
             started = [row for row in rows if row.function in ("MPI_Barrier_init", "MPI_Bcast_init") and row.role == 11]
             self.assertEqual([(row.peer, row.bytes) for row in started], 3 * [(PROC_NULL, 0), (2, 4)])
-            self.assertEqual([rows[row.tag - 1][3:5] for row in started], [(row.function, 0) for row in started])  # what made them
+            self.assertEqual([rows[row.tag - 1][3:6] for row in started], [(row.function, 0, MAKES_COLLECTIVE) for row in started])
             waits = sorted(row.link for row in started)
             self.assertEqual([rows[link - 1].role for link in waits], 6 * [WAIT])
             self.assertEqual(len(set(waits)), 6)
@@ -203,7 +205,13 @@ class Traces(unittest.TestCase):
             memory = [(row.function, row.role, row.bytes, (row.peer, row.tag) != (0, 0), row.flags) for row in rows if row.role in (ALLOCATE, FREE)]
             self.assertEqual(
                 memory[1:],
-                [("free", FREE, 0, False, 0), ("malloc", ALLOCATE, 100, True, 0), ("realloc", ALLOCATE, 5000, True, FREES_OLD), ("free", FREE, 0, True, 0)],
+                [
+                    ("free", FREE, 0, False, 0),
+                    ("malloc", ALLOCATE, 100, True, 0),
+                    ("realloc", ALLOCATE, 5000, True, FREES_OLD),
+                    ("free", FREE, 0, True, 0),
+                    ("posix_memalign", ALLOCATE, (2**64 - 1) // 4, False, 0),
+                ],
             )
             self.assertEqual((memory[0][0], memory[0][3]), ("malloc", False))
 

@@ -15,7 +15,7 @@ import numpy as np
 from quarry.mpi_report.matching import Matches
 from quarry.mpi_traces import Flag, MpiTrace, Role
 
-WAITING = (Role.SEND, Role.RECEIVE, Role.WAIT, Role.COLLECTIVE, Role.PROBE)
+WAITING = (Role.SEND, Role.SEND_PART, Role.RECEIVE, Role.WAIT, Role.COLLECTIVE, Role.PROBE)
 #: Operations in which a rank waits for the root alone, and in which the root alone waits.
 FROM_ROOT = ("Bcast", "bcast", "Scatter", "scatter", "Scatterv", "scatterv")
 TO_ROOT = ("Reduce", "reduce", "Gather", "gather", "Gatherv", "gatherv")
@@ -37,6 +37,15 @@ def kinds_of(trace: MpiTrace) -> np.ndarray:
         base = name.removesuffix("_c").removesuffix("_init").removeprefix("MPI_").removeprefix("I")
         kinds[number] = 1 if base in FROM_ROOT else 2 if base in TO_ROOT else 0
     return kinds
+
+
+def is_bystander(trace: MpiTrace) -> np.ndarray:
+    """Of each record: whether its rank only belongs to the root's group, in an operation between two
+    groups. Nobody waits for it, and it for nobody.
+    """
+    kind = kinds_of(trace)[np.minimum(trace.records["function"], len(trace.functions))]
+    result: np.ndarray = (kind != 0) & (trace.records["peer"] < 0)
+    return result
 
 
 def causes_of(trace: MpiTrace, matches: Matches) -> list[list[int]]:
@@ -66,8 +75,9 @@ def waiters_of(trace: MpiTrace) -> np.ndarray:
     linked = np.where(linked < trace.first[trace.rank + 1], linked, -1)
     waiters = np.where(trace.records["role"] >= Role.BEGUN_SEND, linked, own)
     parts = np.flatnonzero(trace.records["role"] == Role.SEND_PART)
-    has_second = parts + 1 < trace.first[trace.rank[parts] + 1]
-    waiters[parts] = np.where(has_second, waiters[np.minimum(parts + 1, max(count - 1, 0))], -1)
+    second = np.minimum(parts + 1, max(count - 1, 0))
+    has_second = (parts + 1 < trace.first[trace.rank[parts] + 1]) & ~trace.is_after_gap[second]
+    waiters[parts] = np.where(has_second, waiters[second], -1)
     return waiters
 
 
@@ -87,22 +97,22 @@ def as_if_parallel(trace: MpiTrace, matches: Matches) -> ParallelTimes:
     latest: dict[int, int] = {}  # of each operation: the last begin until now
     of_root: dict[int, int] = {}
     now = [0] * trace.ranks
-    # Of each rank: its own time at its last begin or end. Ranks start together.
-    own = [0] * trace.ranks
+    # Of each rank: its own time at its last begin or end. Ranks start together, at their first calls.
+    own = trace.ended.tolist()
     some = np.flatnonzero(trace.first[1:] > trace.first[:-1])
     for rank, start in zip(some.tolist(), records["own_begin"][trace.first[some]].tolist(), strict=True):
         own[rank] = start
     new_begin, new_end = [0] * count, [0] * count
     times = np.concatenate([records["begin"].astype(np.int64), records["end"].astype(np.int64)])
-    # At equal times the ends come first; a call's own end follows its begin.
+    # At equal times the begins come first.
     order = np.lexsort([np.tile(np.arange(count), 2), np.repeat([0, 1], count), times])
     rank_of, of, kind_of = trace.rank.tolist(), operation.tolist(), kind.tolist()
     own_begin, own_end = records["own_begin"].tolist(), records["own_end"].tolist()
-    is_open = trace.is_open.tolist()
+    is_open, bystander = trace.is_open.tolist(), is_bystander(trace).tolist()
 
     def collective_end(record: int) -> int:
         at, which = of[record], kind_of[record]
-        if which != 0 and root[record] < 0:  # between two groups: in that of the root
+        if bystander[record]:
             return 0
         if which == 1:
             return of_root.get(at, 0)
@@ -117,7 +127,7 @@ def as_if_parallel(trace: MpiTrace, matches: Matches) -> ParallelTimes:
             now[rank] += max(own_begin[record] - own[rank], 0)
             own[rank] = own_begin[record]
             new_begin[record] = new_end[record] = now[rank]
-            if (at := of[record]) >= 0:
+            if (at := of[record]) >= 0 and not bystander[record]:
                 latest[at] = max(latest.get(at, 0), now[rank])
                 if root[record] == rank:
                     of_root[at] = now[rank]

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which send a receive belongs to, and which calls are one collective operation."""
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,8 +10,6 @@ from quarry.mpi_traces import SELF_COMMUNICATOR, Flag, MpiTrace, Role
 SENDS = (Role.SEND, Role.SEND_PART, Role.BEGUN_SEND)
 RECEIVES = (Role.RECEIVE, Role.BEGUN_RECEIVE)
 COLLECTIVES = (Role.COLLECTIVE, Role.BEGUN_COLLECTIVE)
-#: Functions that make persistent collective operations.
-MAKES_PERSISTENT = re.compile(r"MPI_(?!(?:[BSR]?[Ss]end|Recv)_init)\w+_init(?:_c)?")
 
 
 @dataclass
@@ -101,8 +98,7 @@ def series_of(trace: MpiTrace, calls: np.ndarray) -> np.ndarray:
     made for its communicator: m, from 1 on. -1 if that is not known.
     """
     records = trace.records
-    makes = np.array([MAKES_PERSISTENT.fullmatch(name) is not None for name in trace.functions] + [False])
-    made = np.flatnonzero(makes[np.minimum(records["function"], len(trace.functions))] & (records["role"] == Role.CALL))
+    made = np.flatnonzero(trace.has(Flag.MAKES_COLLECTIVE))
     order, _, number = ordinals([trace.rank[made], records["communicator"][made]])
     ordinal = np.full(len(records), -1)
     ordinal[made[order]] = number + 1

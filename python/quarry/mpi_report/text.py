@@ -32,10 +32,12 @@ def notes_of(content: MpiContent) -> list[str]:
     """What limits the figures."""
     trace, notes = content.trace, []
     if trace.missing:
-        ranks = int((trace.written > trace.limit).sum())
+        ranks = int(trace.is_after_gap.sum())
+        verb = "is" if trace.missing == 1 else "are"
         notes.append(
-            f"{trace.missing:,} later calls of {ranks:,} ranks did not fit in the trace, and are "
-            f"in none of the figures: run with --trace-events {int(trace.written.max())}"
+            f"{counted(trace.missing, 'later call')} of {counted(ranks, 'rank')} did not fit in the "
+            f"trace, and {verb} in none of the figures: run with --trace-events "
+            f"{int(trace.written.max())}"
         )
     if content.is_reconstructed:
         threads = "one thread" if trace.threads == 1 else f"{trace.threads} threads"
@@ -64,7 +66,9 @@ def notes_of(content: MpiContent) -> list[str]:
 
 
 def unfinished_note(content: MpiContent, open_calls: int) -> str:
-    note = f"{open_calls:,} calls had not returned when the program ended; they last to its end."
+    note = (
+        f"{counted(open_calls, 'call')} had not returned when the program ended, and last to its end."
+    )
     waiting = content.unfinished
     if not len(waiting):
         return note

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from quarry.mpi_report.clock import waiters_of
+from quarry.mpi_report.clock import is_bystander, waiters_of
 from quarry.mpi_report.matching import Matches
 from quarry.mpi_traces import Flag, MpiTrace, Role
 
@@ -33,11 +33,11 @@ def candidates(
     if trace.device == "gpu":  # another send waits if its receiver has too many messages
         is_late = end[by_send] >= begin[matches.receive]
         waits |= is_late & (trace.records["role"][matches.send] != Role.SEND_PART)
-    waits &= by_send >= 0
     records.append(by_send[waits])
     causes.append(matches.receive[waits])
     # In a collective operation: the last rank that came before the call ended.
-    member, operation = matches.member, matches.operation
+    takes_part = ~is_bystander(trace)[matches.member]
+    member, operation = matches.member[takes_part], matches.operation[takes_part]
     order = np.lexsort([begin[member], operation])
     arrived, group = member[order], operation[order]
     by_member = waiter[member]

@@ -31,6 +31,9 @@ int main(int argc, char** argv) {
   expect_failure(MPI_Isendrecv(out, 1, MPI_INT, next, 1, in, -1, MPI_INT, from, 1, all, &kept));
   expect_failure(MPI_Improbe(from, -3, all, &flag, &message, &status));
   expect_failure(MPI_Iprobe(from, -3, all, &flag, &status));
+  expect_failure(MPI_Bcast(in, -1, MPI_INT, 0, all));
+  expect_failure(MPI_Ibcast(in, -1, MPI_INT, 0, all, &kept));
+  expect_failure(MPI_Bcast_init(in, -1, MPI_INT, 0, all, MPI_INFO_NULL, &kept));
   MPI_Recv(in, 1, MPI_INT, from, 1, all, &status);
   MPI_Wait(&request, &status);
   MPI_Send(out, 2, MPI_INT, next, 1, all);

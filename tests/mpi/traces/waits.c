@@ -76,6 +76,8 @@ static void use_memory(void) {
   char* grown = malloc(100);
   grown = realloc(grown, 5000);
   free(grown);
+  void* aligned = grown;
+  if (posix_memalign(&aligned, 64, (size_t)-1 / 4) == 0) abort();
 }
 
 /// On the CPU other ranks run while a rank asks in vain, or waits for memory of its local variables.
