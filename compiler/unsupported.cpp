@@ -115,7 +115,7 @@ void find_undeclared_malloc(Module const& module, unsupported_list& list) {
   if (declared == nullptr || !declared->isDeclaration()) return;
   for (User const* const user : declared->users())
     if (auto const* const call = dyn_cast<CallBase>(user);
-        call != nullptr && call->getCalledOperand() == declared && call->getType()->isIntegerTy())
+        call != nullptr && call->getCalledOperand() == declared && call->getType()->isIntegerTy(32))
       add_place(list, "malloc without a declaration",
                 "its result would be an int; include <stdlib.h>", place_of(*call));
 }

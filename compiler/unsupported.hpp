@@ -33,6 +33,7 @@ void add_uses(unsupported_list& list, std::string const& name, std::string const
 void find_inline_assembly(llvm::Module const& module, unsupported_list& list);
 /// Finds calls of malloc for which Clang saw no declaration, before calls are renamed: half of each
 /// address would be lost. Other functions of the C library that are not declared have their types.
+/// Scripts that look for functions declare malloc as a function that returns a char.
 void find_undeclared_malloc(llvm::Module const& module, unsupported_list& list);
 
 /// Why ranks cannot call the undefined function or use the undefined variable `name`.

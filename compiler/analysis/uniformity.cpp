@@ -81,16 +81,8 @@ StringRef model_kind(CallBase const& call) {
 struct uniformity::function_facts {
   PostDominatorTree post_dominators;
   UniformityInfo* info = nullptr;
-  std::map<BasicBlock const*, Instruction const*> branches;   // over blocks that are not collective
-  std::map<BasicBlock const*, Instruction const*> ends;       // where such blocks lead to
-  DenseMap<Cycle const*, SmallVector<BasicBlock*, 4>> exits;  // of each loop: where it may be left
-
-  /// Finding them looks at all blocks of the loop.
-  [[nodiscard]] SmallVector<BasicBlock*, 4> const& exits_of(Cycle const& cycle) {
-    auto const [found, is_new] = exits.try_emplace(&cycle);
-    if (is_new) cycle.getExitingBlocks(found->second);
-    return found->second;
-  }
+  std::map<BasicBlock const*, Instruction const*> branches;  // over blocks that are not collective
+  std::map<BasicBlock const*, Instruction const*> ends;      // where such blocks lead to
 };
 
 uniformity::uniformity(Module& model) : model_{model}, memory_{model}, reaching_{model, memory_} {
@@ -450,7 +442,7 @@ bool uniformity::update_call(CallBase& call) {
 }
 
 bool uniformity::add_joins(Function& function) {
-  function_facts& facts = *facts_[&function];
+  function_facts const& facts = *facts_[&function];
   bool is_changed = false;
   for (auto const& [block, branch] : facts.ends)
     for (PHINode const& join : block->phis())
@@ -460,22 +452,20 @@ bool uniformity::add_joins(Function& function) {
   DenseMap<Cycle const*, Instruction const*> branches;  // the first that varies, of each loop
   auto const varying_branch_of = [&](Cycle const& cycle) {
     auto const [found, is_new] = branches.try_emplace(&cycle, nullptr);
-    if (!is_new) return found->second;
-    for (BasicBlock const* const exit : facts.exits_of(cycle)) {
-      found->second = has_varying_branch(*exit) ? exit->getTerminator() : branch_over(*exit);
-      if (found->second != nullptr) break;
-    }
+    SmallVector<BasicBlock*> exits;
+    if (is_new) cycle.getExitingBlocks(exits);  // looks at all blocks of the loop
+    for (auto at = exits.begin(); at != exits.end() && found->second == nullptr; ++at)
+      found->second = has_varying_branch(**at) ? (*at)->getTerminator() : branch_over(**at);
     return found->second;
   };
   for (BasicBlock const& block : function)
     for (auto const* cycle = cycles.getCycle(&block); cycle != nullptr;
          cycle = cycle->getParentCycle()) {
-      Instruction const* const branch = varying_branch_of(*cycle);
-      if (branch == nullptr) continue;
-      for (Instruction const& instruction : block)
-        for (User const* const user : instruction.users())
-          if (!cycle->contains(cast<Instruction>(user)->getParent()))
-            is_changed |= add_source(&instruction, branch);
+      if (Instruction const* const branch = varying_branch_of(*cycle))
+        for (Instruction const& instruction : block)
+          for (User const* const user : instruction.users())
+            if (!cycle->contains(cast<Instruction>(user)->getParent()))
+              is_changed |= add_source(&instruction, branch);
     }
   return is_changed;
 }

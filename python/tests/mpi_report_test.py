@@ -257,7 +257,7 @@ def test_a_reduction_between_two_groups_does_not_wait_for_the_others_of_the_root
         for rank in range(4):
             program.add(rank, 0, 0, Role.CALL, "MPI_Init")
         for rank, peer, begin, end in ((2, 0, 20, 21), (3, 0, 30, 31), (0, 0, 10, 32), (1, NO_PEER, 70, 71)):
-            program.add(rank, begin, end, Role.COLLECTIVE, "MPI_Reduce", peer=peer, bytes=8)
+            program.add(rank, begin, end, Role.COLLECTIVE, "MPI_Reduce", peer=peer)
         assert losses(analysed(program, tmp_path)) == {(0, "MPI_Reduce", 3): 20}
 
 
@@ -292,9 +292,7 @@ def test_only_allocations_that_exist_and_are_freed_count(tmp_path):
     program = Program(1)
     program.add(0, 0, 1, Role.ALLOCATE, "malloc", bytes=1 << 60, peer=0)  # refused
     program.add(0, 1, 2, Role.ALLOCATE, "malloc", bytes=100, peer=64)
-    program.add(
-        0, 2, 3, Role.ALLOCATE, "realloc", bytes=200, peer=128, flags=Flag.FREES_OLD
-    )
+    program.add(0, 2, 3, Role.ALLOCATE, "realloc", bytes=200, peer=128, flags=Flag.FREES_OLD)
     program.add(0, 3, 4, Role.FREE, "free", peer=128)
     program.add(0, 4, 5, Role.FREE, "free", peer=0)  # a null pointer
     memory = analysed(program, tmp_path).memory

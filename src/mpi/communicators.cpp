@@ -4,7 +4,9 @@
 #include "communicator_objects.hpp"
 #include "format.hpp"
 #include "information.hpp"
+#include "operation_pair.hpp"
 #include "requests.hpp"
+#include "schedule.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
@@ -35,6 +37,24 @@ QUARRY_SLOW void free_extra(rank_state& rank, membership& at) {
   release(extra);
   free_entry(rank.extras, at.extra - 1);
   at.extra = 0;
+}
+
+/// Whether the rank has begun operations, or may begin some by MPI_Start, that receive messages
+/// with the context or the next one.
+[[nodiscard]] QUARRY_SLOW bool may_receive(rank_state& rank, std::uint32_t context) {
+  for (request const* at = rank.posted_first; at != nullptr; at = at->next)
+    if ((at->context | 1) == (context | 1)) return true;
+  for (schedule const* at = rank.schedules; at != nullptr; at = at->next)
+    if (at->at.context == context) return true;
+  for (std::uint32_t i = 0; i < rank.requests.capacity; ++i) {
+    request const* const kept = rank.requests.entries[i];
+    if (kept == nullptr || kept->is_persistent == 0) continue;
+    bool const is_pair = kept->what == request::kind::pair;
+    if (is_pair && operation_pair::of(*kept).at.context == context) return true;
+    if (kept->what == request::kind::collective && schedule_of(*kept).at.context == context)
+      return true;
+  }
+  return false;
 }
 
 QUARRY_SLOW int free_communicator(MPI_Comm* handle, char const* function) {

@@ -108,9 +108,13 @@ QUARRY_SLOW int fail_with(rank_state& rank, MPI_Errhandler handler, MPI_Comm han
     text.add(": ");
     text.add(error_text(rank, code));
     text.add(" (");
-    text.add(what);
-    text.add(" ");
-    text.add_number(value);
+    if (code == MPI_ERR_COMM && value == MPI_COMM_NULL) {  // 0 is the world in other reports
+      text.add("MPI_COMM_NULL");
+    } else {
+      text.add(what);
+      text.add(" ");
+      text.add_number(value);
+    }
     text.add(")");
     first.length = static_cast<std::uint32_t>(text.length());
   }

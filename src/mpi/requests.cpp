@@ -62,22 +62,6 @@ QUARRY_SLOW void finish_freed(rank_state& rank, request& done) {
   done.freed = request::handle_kind::none;
 }
 
-QUARRY_SLOW bool may_receive(rank_state& rank, std::uint32_t context) {
-  for (request const* at = rank.posted_first; at != nullptr; at = at->next)
-    if ((at->context | 1) == (context | 1)) return true;
-  for (schedule const* at = rank.schedules; at != nullptr; at = at->next)
-    if (at->at.context == context) return true;
-  for (std::uint32_t i = 0; i < rank.requests.capacity; ++i) {
-    request const* const kept = rank.requests.entries[i];
-    if (kept == nullptr || kept->is_persistent == 0) continue;
-    bool const is_pair = kept->what == request::kind::pair;
-    if (is_pair && operation_pair::of(*kept).at.context == context) return true;
-    if (kept->what == request::kind::collective && schedule_of(*kept).at.context == context)
-      return true;
-  }
-  return false;
-}
-
 QUARRY_SLOW void keep_handler(rank_state& rank, MPI_Comm freed, MPI_Errhandler handler) {
   for (std::uint32_t i = 0; i < rank.requests.capacity; ++i) {
     request* const asked = rank.requests.entries[i];

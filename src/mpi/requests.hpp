@@ -63,10 +63,6 @@ QUARRY_SLOW void delete_request(rank_state& rank, request* done);
 /// Completes a receive whose request or communicator is freed.
 QUARRY_SLOW void finish_freed(rank_state& rank, request& done);
 
-/// Whether the rank has begun operations, or may begin some by MPI_Start, that receive messages with
-/// this context or the next one.
-[[nodiscard]] QUARRY_SLOW bool may_receive(rank_state& rank, std::uint32_t context);
-
 /// MPI_Comm_free: receives that are not complete keep the communicator's error handler, which they
 /// need if their message is too long. Nothing else of the communicator is needed then.
 QUARRY_SLOW void keep_handler(rank_state& rank, MPI_Comm freed, MPI_Errhandler handler);

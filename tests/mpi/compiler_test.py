@@ -166,14 +166,6 @@ class Refusals(CompilerTest):
         self.write(a__c='int f(int x) {\n  __asm__("cpuid" : "+a"(x) : : "ebx", "ecx", "edx");\n  return x;\n}\n')
         self.assertIn("a.c:2: error: inline assembly is not supported", self.refuse("-c", "a.c"))
 
-    def test_malloc_without_its_declaration_is_named(self):
-        self.write(
-            a__c="int main(void) {\n  char* a = malloc(1000);\n  a[999] = 0;\n  return a[999];\n}\n",
-            b__c="#include <stdlib.h>\nint main(void) {\n  free(malloc(7));\n  free(calloc(1, 7));\n  return 0;\n}\n",
-        )
-        self.assertIn("a.c:2: error: malloc without a declaration is not supported: its result would be an int; include <stdlib.h>", self.refuse("-w", "a.c"))
-        self.compile("b.c", "-o", "b")
-
     def test_other_languages_and_options_are_named_together(self):
         messages = self.refuse("a.cpp", "b.f90", "c.s", "libd.so", "-shared", "-fsanitize=address")
         for text in "a.cpp:1: error: C++", "b.f90:1: error: Fortran", "c.s:1: error: assembly", "libd.so", "-shared", "-fsanitize":

@@ -24,6 +24,12 @@ TEST(Errors, AFatalErrorEndsTheProgramAndNamesTheCallAndTheArgument) {
             "rank 1: MPI_Send: there is no such rank in the communicator (rank 17)");
 }
 
+TEST(Errors, TheNullCommunicatorIsNamed) {
+  auto const result = run_failing(1, [] { MPI_Barrier(MPI_COMM_NULL); });
+  EXPECT_EQ(result.status, MPI_ERR_COMM);
+  EXPECT_EQ(result.failure, "rank 0: MPI_Barrier: invalid communicator (MPI_COMM_NULL)");
+}
+
 TEST(Errors, OneOfManyRanksThatFailDescribesTheFailure) {
   auto const result = run_failing(8, [] {
     MPI_Barrier(MPI_COMM_WORLD);

@@ -60,6 +60,7 @@ PROGRAMS = {
     "layouts": ((1, 4, 7), None),
     "life": ((1, 4, 7), None),
     "long_messages": ((1, 4, 7), None),
+    "many_contexts": ((1, 4, 7), None),
     "monte_carlo": ((1, 4, 7), None),
     "n_body": ((1, 4, 7), None),
     "odd_even_sort": ((1, 4, 7), None),

@@ -19,10 +19,11 @@ int main(void) {
   char port[MPI_MAX_PORT_NAME];
   pthread_create(&thread, 0, work, 0); /* pthread_create */
   signal(SIGINT, SIG_IGN);             /* signal */
+  char* lost = malloc(9);              /* malloc without a declaration */
   if (fork() == 0) return 1;           /* fork */
   socket(1, 2, 3);                     /* socket */
   MPI_Invented(3);                     /* MPI_Invented */
-  if (table[0](1)) return 3;
+  if (table[0](1)) return lost[8];
   if (setjmp(place)) return 2;                                              /* _setjmp */
   MPI_Invented(4);                                                          /* MPI_Invented */
   MPI_File_open(MPI_COMM_SELF, "a", MPI_MODE_RDONLY, MPI_INFO_NULL, &file); /* MPI_File_open */
