@@ -5,7 +5,8 @@ import json
 
 import numpy as np
 
-from quarry.mpi_traces import NO_PEER, RANK, RECORD, Flag, Role
+from quarry.mpi_report import analyse
+from quarry.mpi_traces import NO_PEER, RANK, RECORD, Flag, Role, read_mpi_trace
 
 
 class Program:
@@ -84,3 +85,17 @@ class Program:
             + (np.array(rows, RECORD).tobytes() if rows else b"")
         )  # fmt: skip
         return path
+
+
+def analysed(program, tmp_path, **options):
+    return analyse(read_mpi_trace(program.write(tmp_path / "program.trace", **options)))
+
+
+def losses(content):
+    """(rank that waits, function, rank it waits for) -> microseconds."""
+    trace, waits = content.trace, content.waits
+    return {
+        (int(trace.rank[one]), trace.function(trace.records["function"][one]),
+         int(trace.rank[cause])): int(lost) // 1000
+        for one, cause, lost in zip(waits.record, waits.cause, waits.lost, strict=True)
+    }  # fmt: skip
