@@ -3,7 +3,7 @@
 quarry_layer(mpi
   USES core platform simt device host trace
   SOURCES array_types.cpp attributes.cpp buffered_sends.cpp called_collectives.cpp c_convert.cpp c_ctype.cpp c_file_calls.cpp c_files.cpp c_getopt.cpp
-    c_input.cpp c_library.cpp c_memory.cpp c_output.cpp c_random.cpp c_stdlib.cpp c_string.cpp c_system.cpp c_time.cpp cancellation.cpp
+    c_input.cpp c_library.cpp c_memory.cpp c_output.cpp c_paths.cpp c_random.cpp c_stdlib.cpp c_string.cpp c_system.cpp c_time.cpp cancellation.cpp
     checked_collectives.cpp checked_messages.cpp checked_objects.cpp checked_types.cpp checks.cpp collectives.cpp communicator_meeting.cpp communicator_objects.cpp
     communicators.cpp compared_malloc.cpp context_numbers.cpp convert_elements.cpp copy_bytes.cpp derived_types.cpp direct_collectives.cpp element_counts.cpp environment.cpp
     error_codes.cpp error_handlers.cpp exchanges.cpp external32.cpp frame_memory.cpp generalized_requests.cpp groups.cpp host_calls.cpp host_files.cpp

@@ -12,6 +12,7 @@
 #include "c_library.cpp"
 #include "c_memory.cpp"
 #include "c_output.cpp"
+#include "c_paths.cpp"
 #include "c_random.cpp"
 #include "c_stdlib.cpp"
 #include "c_string.cpp"
