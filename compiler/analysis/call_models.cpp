@@ -61,6 +61,9 @@ constexpr call_model models[] = {
     {"strchrnul", of_inputs, inside},
     {"strcasestr", of_inputs, inside},
     {"strrchr", of_inputs, inside},
+    {"basename", of_inputs, inside},
+    {"__xpg_basename", of_inputs, inside, -1, {array(0, of_inputs)}},
+    {"dirname", of_inputs, inside, -1, {array(0, of_inputs)}},
     {"strstr", of_inputs, inside},
     {"strpbrk", of_inputs, inside},
     {"memchr", of_inputs, inside},
@@ -184,7 +187,7 @@ constexpr char const* pure_functions =
     "sinh cosh tanh exp exp2 log log2 log10 "
     "pow fabs floor ceil round trunc fmod hypot cbrt fmin fmax rint nearbyint lround llround lrint "
     "llrint expm1 log1p copysign erf erfc tgamma lgamma ldexp asinh acosh atanh fma fdim remainder "
-    "scalbn ilogb "
+    "scalbn ilogb htonl htons ntohl ntohs "
     "logb nextafter sqrtf sinf cosf tanf expf logf powf fabsf floorf ceilf roundf fmodf fminf "
     "fmaxf sqrtl powl fabsl floorl ceill ";
 
