@@ -10,12 +10,16 @@
 namespace quarry::inline QUARRY_ABI::mpi {
 
 /// Contexts that are not in use any more: a bit for each pair of them, in parts that are made when
-/// a context of theirs is freed for the first time. The state of a program begins with zeros.
+/// a context of theirs is freed for the first time. The state of a program begins with zeros. The
+/// count is at least that of the bits, since it is raised before a bit is set and lowered after
+/// one is cleared. Searches begin at one part after another, so that a context is free for a while.
 ///
-/// Each change of a bit is an acq_rel RMW, and so is each change of a part's count. So who takes a
-/// context sees what its last users did. The count is at least that of the bits, since it is
-/// raised before a bit is set and lowered after one is cleared. Searches begin at one part after
-/// another, so that a context is free for a while.
+/// Memory order. The RMW that sets a bit (F) releases what the context's users have done, and the
+/// one that clears it (C) acquires that for its next users: words change by RMWs only, so other
+/// bits of a word do not end the release sequence. A count falls after (C), hence after its rise
+/// before (F). Parts and the table are made and found as in `shared_once` (I). All other accesses
+/// have no order: who sees an old count or word passes by a context, or finds at (C) that another
+/// rank has it.
 class freed_contexts {
  public:
   static constexpr std::uint32_t in_part = 1u << 14;

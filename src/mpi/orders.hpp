@@ -29,5 +29,10 @@ QUARRY_MUTABLE simt::memory_order const copy_seen_order =
     is_mutant("mpi-S") ? simt::relaxed : simt::acquire;
 QUARRY_MUTABLE simt::memory_order const copy_taken_order =
     is_mutant("mpi-T") ? simt::relaxed : simt::acq_rel;
+// context_numbers.cpp
+QUARRY_MUTABLE simt::memory_order const context_freed_order =
+    is_mutant("mpi-F") ? simt::relaxed : simt::release;
+QUARRY_MUTABLE simt::memory_order const context_taken_order =
+    is_mutant("mpi-C") ? simt::relaxed : simt::acquire;
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

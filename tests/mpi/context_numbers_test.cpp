@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <utility>
 #include <vector>
 
 namespace quarry::test {
@@ -90,6 +91,31 @@ TEST(ContextNumbers, WithoutANumberACommunicatorIsRefusedUntilOneIsFree) {
     }
     MPI_Barrier(MPI_COMM_WORLD);
     for (MPI_Comm& each : made) MPI_Comm_free(&each);
+  });
+}
+
+/// With relaxed orders in `freed_contexts`, ThreadSanitizer reports the accesses to `owners`.
+TEST(ContextNumbers, ARankThatTakesOneSeesWhatItsLastOwnerDid) {
+  std::vector<int> owners(5);
+  run_everywhere(6, [&owners] {
+    leave_new(4);
+    int const own = 1 + rank_in(MPI_COMM_WORLD);
+    int turns = 0, all = 0;
+    for (int round = 0; round < 200; ++round) {
+      std::uint32_t const context = mpi::new_contexts();
+      int found;
+      if (context != 0) {
+        int& owner = owners[(mpi::end_of_contexts - context) / 2];
+        EXPECT_EQ(std::exchange(owner, own), 0);
+        MPI_Iprobe(0, 0, MPI_COMM_SELF, &found, MPI_STATUS_IGNORE);  // other ranks run
+        EXPECT_EQ(std::exchange(owner, 0), own);
+        mpi::free_contexts(context);
+        ++turns;
+      }
+      MPI_Iprobe(0, 0, MPI_COMM_SELF, &found, MPI_STATUS_IGNORE);
+    }
+    MPI_Allreduce(&turns, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    EXPECT_GT(all, 4);
   });
 }
 
