@@ -73,8 +73,8 @@ class memory_objects {
   };
 
   /// So many calls that allocate have an object each. All others have one together, as a call in a
-  /// loop has: the time that the sets of pointers take may grow with the fourth power of the number
-  /// of objects, if each of them points to each.
+  /// loop has: if each of n objects may point to all others, their sets take O(n^2) of memory, and
+  /// more time.
   static constexpr unsigned max_allocations = 256;
 
   unsigned new_object(llvm::Value const* origin);
